@@ -73,10 +73,19 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
     (void)arg; /* turning the loop was all */
 }
 
-/* Until the moment, or until we are told to end. */
+/* A file's import has ended: its minutes are made at once. */
+static bool import_ended(struct aggregator *a)
+{
+    if (!qn_pgconn_notified(a->store.conn))
+        return false;
+    a->next_tick = qn_clock_mono_ms();
+    return true;
+}
+
+/* Until the moment, or until we are told to end or an import has ended. */
 static void wait_until(struct aggregator *a, int64_t moment)
 {
-    for (int64_t left; !a->stop && (left = moment - qn_clock_mono_ms()) > 0;) {
+    for (int64_t left; !a->stop && !import_ended(a) && (left = moment - qn_clock_mono_ms()) > 0;) {
         struct timeval tv = {.tv_sec = (time_t)(left / 1000), .tv_usec = (suseconds_t)(left % 1000 * 1000)};
         evtimer_add(a->wake, &tv);
         event_base_loop(a->base, EVLOOP_ONCE);
@@ -114,9 +123,10 @@ static void lost(struct aggregator *a, enum qn_err err, const char *doing)
 
 static enum qn_err connect_store(struct aggregator *a)
 {
+    struct qn_rows rows;
     enum qn_err err = qn_store_connect(&a->store, &qn_market_stmts[QN_STMT_PRICE], 1, CONNECT_MS);
     qn_tick_reset(&a->tick);
-    return err;
+    return err == QN_OK ? qn_store_run(&a->store, "LISTEN quoin_import", 0, NULL, &rows) : err;
 }
 
 /* QN_MISS: another copy holds it. */
@@ -230,7 +240,7 @@ static int run_daemon(struct aggregator *a)
                 lost(a, err, "connect");
         } else if (!a->locked) {
             take_lock(a);
-        } else if (qn_clock_mono_ms() >= a->next_tick) {
+        } else if (import_ended(a) || qn_clock_mono_ms() >= a->next_tick) {
             err = run_tick(a);
             if (err != QN_OK)
                 lost(a, err, "tick");

@@ -283,15 +283,13 @@ static enum qn_err list(struct qn_warm *w)
 
 /* ---- writing */
 
+/* The link logs the change. */
 static void set_down(struct qn_warm *w, bool down)
 {
     if (down == w->down)
         return;
     w->down = down;
-    if (down) {
-        qn_log_warn("redis-lost");
-    } else {
-        qn_log_info("redis-back");
+    if (!down) {
         memset(w->probes, 0, sizeof w->probes);
         qn_warm_all(w);
         w->at = 0;

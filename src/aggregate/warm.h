@@ -26,7 +26,7 @@ bool qn_warm_due(const struct qn_warm *w);
 /* Monotonic ms when qn_warm_all was last called. */
 int64_t qn_warm_since(const struct qn_warm *w);
 
-/* Writes the next chunk. Logs the end of a pass, and once a change that Redis is gone or back (then everything is due).
+/* Writes the next chunk. Logs the end of a pass. When Redis is back, everything is due.
  *   QN_OK        written (or refused by Redis, which is logged)
  *   QN_MISS      nothing is due
  *   QN_EUNAVAIL  Redis can't be reached: nothing was done; try again in a second

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * Copyright (c) the quoin authors
  *
- * The subcommands of quoin(1), one function a file. Each gets its own argv (argv[0] is the subcommand's name), reads its
- * own options with getopt_long(3) (optind is 1 when it starts) and returns the exit status.
+ * The subcommands of quoin(1), one function a file. Each gets its own argv (argv[0] is the subcommand's name), reads
+ * its own options with getopt_long(3) (optind is 1 when it starts) and returns the exit status.
  */
 #ifndef QN_BIN_COMMANDS_H
 #define QN_BIN_COMMANDS_H

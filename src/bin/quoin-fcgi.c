@@ -38,9 +38,9 @@ static const char help[] =
     "listening socket, else what the configuration names.\n\n"
     "Environment, with --worker: QUOIN_WORKERS (above 1: a master with so many workers on the socket handed over),\n"
     "QUOIN_MAX_REQUESTS (requests until a worker is replaced, 0 = never).\n\n"
-    "Signals to the master: TERM, INT stop it when what is under way is answered (a second INT: at once), QUIT stops it\n"
-    "at once; HUP, USR1 and USR2 are ignored. To a worker: TERM, INT, USR1 end it when what it accepted is answered,\n"
-    "QUIT at once; HUP and USR2 are ignored. (php-fpm has TERM and QUIT the other way round.)\n\n"
+    "Signals to the master: TERM, INT stop it when what is under way is answered (a second INT: at once), QUIT stops\n"
+    "it at once; HUP, USR1 and USR2 are ignored. To a worker: TERM, INT, USR1 end it when what it accepted is\n"
+    "answered, QUIT at once; HUP and USR2 are ignored. (php-fpm has TERM and QUIT the other way round.)\n\n"
     "exit status: 0 stopped, 64 usage, 70 starting failed too often, 75 the address is in use or can't be had,\n"
     "78 the configuration is wrong\n";
 
@@ -151,11 +151,11 @@ static int exit_code_of(enum qn_err err)
 int main(int argc, char **argv)
 {
     struct options o;
+    qn_worker_block_signals();
     open_standard_fds();
     int code = read_options(argc, argv, &o);
     if (code >= 0)
         return code;
-    qn_worker_block_signals();
     struct qn_config *config = qn_config_start("quoin-fcgi", o.config, o.check);
     const struct qn_config_pool *settings = &config->prices_pool;
 

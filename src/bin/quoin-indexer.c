@@ -16,7 +16,7 @@ static void usage(FILE *out)
     fputs("usage: quoin-indexer --source ndjson [OPTION]... FILE|-\n"
           "Stores trades, one JSON object a line; running it again changes nothing.\n\n"
           "  -s, --source KIND  what the input is: ndjson\n"
-          "  -f, --follow       the input is a source that goes on: its progress holds candles back until they are whole\n"
+          "  -f, --follow       the input is a source that goes on: candles wait for its progress\n"
           "  -c, --config FILE  the configuration (default: $QUOIN_CONFIG or " QN_SYSCONFDIR "/quoin/quoin.toml)\n"
           "      --check        check the configuration and exit\n"
           "  -q, --quiet        no progress bar, no summary\n"

@@ -107,7 +107,8 @@ static int apply(struct migrate *m, const struct qn_migration *step)
 static int migrate(struct migrate *m)
 {
     struct qn_rows rows;
-    enum qn_err err = ask(m, "SELECT pg_advisory_lock(hashtext('quoin'), hashtext('migrate'))", 0, NULL, LOCK_MS, &rows);
+    enum qn_err err = ask(m, "SELECT pg_advisory_lock(hashtext('quoin'), hashtext('migrate'))", 0, NULL, LOCK_MS,
+                          &rows);
     if (err)
         return failed(m, err, "waiting for another migrate");
     err = qn_pgconn_run_script(m->pg, create_table, qn_clock_mono_ms() + QUERY_MS);

@@ -25,7 +25,7 @@
 #include "web/response.h"
 
 enum {
-    /* A web server connects and then writes: its first bytes are a moment behind. Waiting this long keeps a request with
+    /* A web server connects and then writes: its first bytes are a moment behind. Waiting so long keeps a request with
      * the worker that is free for it; what is silent for longer is parked. */
     FIRST_BYTES_MS = 5,
     MAX_PARKED = 64,

@@ -160,8 +160,8 @@ enum qn_err qn_fcgi_begin(struct qn_fcgi *c, int fd, int budget_ms, struct qn_ar
     alarm_fd = fd;
     set_alarm(budget_ms);
     c->written = false;
-    /* ipcFd set: the call below skips accept and parses. keepConnection: the finish within it doesn't close. Detach: the
-     * close on its error path doesn't linger. */
+    /* ipcFd set: the call below skips accept and parses. keepConnection: the finish within it doesn't close. Detach:
+     * the close on its error path doesn't linger. */
     c->r.ipcFd = fd;
     c->r.keepConnection = 1;
     c->r.listen_sock = -1;

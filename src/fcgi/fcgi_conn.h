@@ -13,8 +13,8 @@
 
 struct qn_fcgi;
 
-/* Once a process, after fork: sets the library up (it takes SIGPIPE, SIGUSR1 and SIGTERM: the caller's dispositions come
- * after) and SIGALRM, by which a connection is cut at its deadline wherever it blocks. QN_EIO. */
+/* Once a process, after fork: sets the library up (it takes SIGPIPE, SIGUSR1 and SIGTERM: the caller's dispositions
+ * come after) and SIGALRM, by which a connection is cut at its deadline wherever it blocks. QN_EIO. */
 QN_MUST enum qn_err qn_fcgi_init(void);
 
 /* receive_ms bounds each single read and write; max_body is what a request's body may have. */
@@ -30,9 +30,10 @@ struct qn_fcgi_request {
 };
 
 /* Reads one whole request from fd, which must be readable, and is the connection's from here on. budget_ms: all of
- * reading, answering and writing; past it the connection is cut. QN_ETIMEOUT: the peer was silent for receive_ms or the
- * budget is spent; QN_ECANCEL: it closed or reset the connection, or gave the request up; QN_EPEER: it broke the protocol
- * or asked for a role that we don't have. After any of these the connection is closed; end is called all the same. */
+ * reading, answering and writing; past it the connection is cut. QN_ETIMEOUT: the peer was silent for receive_ms or
+ * the budget is spent; QN_ECANCEL: it closed or reset the connection, or gave the request up; QN_EPEER: it broke the
+ * protocol or asked for a role that we don't have. After any of these the connection is closed; end is called all the
+ * same. */
 QN_MUST enum qn_err qn_fcgi_begin(struct qn_fcgi *c, int fd, int budget_ms, struct qn_arena *arena,
                                   struct qn_fcgi_request *out);
 /* Sends the whole response and the end of the request. QN_ECANCEL: the peer is gone or doesn't take it. */

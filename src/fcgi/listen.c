@@ -121,8 +121,9 @@ static enum qn_err check_stale(const char *path, const struct sockaddr_un *sa)
     return QN_OK;
 }
 
-/* Binds under a lock on the directory, so that of two starts at once only one replaces a dead server's file. */
-static enum qn_err bind_locked(int fd, const char *path, const struct sockaddr_un *sa)
+/* Binds and listens under a lock on the directory, so that of two starts at once only one replaces a dead server's
+ * file: a socket that is bound and does not listen yet looks like a dead one. */
+static enum qn_err bind_locked(int fd, const char *path, const struct sockaddr_un *sa, int backlog)
 {
     char *copy = qn_xstrndup(path, strlen(path));
     int dir = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -145,6 +146,10 @@ static enum qn_err bind_locked(int fd, const char *path, const struct sockaddr_u
     mode_t old = umask(0177);
     err = bind(fd, (const struct sockaddr *)sa, sizeof *sa) != 0 ? failed(path, "bind") : QN_OK;
     umask(old);
+    if (err == QN_OK && listen(fd, backlog) != 0) {
+        err = failed(path, "listen");
+        unlink(path);
+    }
 out:
     close(dir);
     return err;
@@ -175,7 +180,7 @@ enum qn_err qn_listen_unix(const char *path, unsigned mode, const char *group, i
     l.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (l.fd < 0)
         return failed(path, "socket");
-    enum qn_err err = bind_locked(l.fd, path, &sa);
+    enum qn_err err = bind_locked(l.fd, path, &sa, backlog);
     if (err != QN_OK)
         goto fail;
     l.path = qn_xstrndup(path, n);
@@ -185,11 +190,6 @@ enum qn_err qn_listen_unix(const char *path, unsigned mode, const char *group, i
     }
     l.dev = st.st_dev;
     l.ino = st.st_ino;
-    /* listening before the mode opens it to others: a peer never meets a socket that isn't ready */
-    if (listen(l.fd, backlog) != 0) {
-        err = failed(path, "listen");
-        goto fail;
-    }
     err = set_owner(path, mode, group);
     if (err != QN_OK)
         goto fail;

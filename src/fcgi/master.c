@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * Copyright (c) the quoin authors
  *
- * Everything that happens reaches the master through one poll(2): signals by a signalfd (they are blocked from the start,
- * so none can be missed), READY by an eventfd, control clients, and the clock.
+ * Everything that happens reaches the master through one poll(2): signals by a signalfd (they are blocked from the
+ * start, so none can be missed), READY by an eventfd, control clients, and the clock.
  */
 #include "base/base.h"
 
@@ -256,8 +256,8 @@ static void warn_or_kill(struct child *c, const struct qn_slot *slot, int64_t no
     kill(c->pid, SIGKILL);
 }
 
-/* A slot whose stage has not changed for terminate_ms, or that can't be read for so long (its worker is stopped within a
- * write). Reading a request counts too: a peer may drip. Only idle workers may stay as they are. */
+/* A slot whose stage has not changed for terminate_ms, or that can't be read for so long (its worker is stopped within
+ * a write). Reading a request counts too: a peer may drip. Only idle workers may stay as they are. */
 static void judge_stuck(struct master *m, int64_t now)
 {
     int64_t limit = m->pool->pool->terminate_ms;

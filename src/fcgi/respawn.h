@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * Copyright (c) the quoin authors
  *
- * When a worker that ended is started again. Until the first worker was READY the start itself is in doubt: one at a time,
- * 1, 2, 4 … 60 s apart, and after `start_limit` failures it is given up. After that a client that crashes its own
- * request must never shut the pool: ten starts at once, then one a second for ever. Pure: time is handed in.
+ * When a worker that ended is started again. Until the first worker was READY the start itself is in doubt: one at a
+ * time, 1, 2, 4 … 60 s apart, and after `start_limit` failures it is given up. After that a client that crashes its
+ * own request must never shut the pool: ten starts at once, then one a second for ever. Pure: time is handed in.
  */
 #ifndef QN_FCGI_RESPAWN_H
 #define QN_FCGI_RESPAWN_H

@@ -2,9 +2,9 @@
  * Copyright (c) the quoin authors
  *
  * The scoreboard: what every worker does now and has done, in memory that the master and its workers share. A slot has
- * one writer: its worker, or the master while no worker has it. No locks: a sequence number a slot (odd while a write is
- * under way) tells a reader that it saw two writes mixed; a worker killed in the middle of one leaves an odd number, and
- * nobody waits for it.
+ * one writer: its worker, or the master while no worker has it. No locks: a sequence number a slot (odd while a write
+ * is under way) tells a reader that it saw two writes mixed; a worker killed in the middle of one leaves an odd
+ * number, and nobody waits for it.
  */
 #ifndef QN_FCGI_SCOREBOARD_H
 #define QN_FCGI_SCOREBOARD_H
@@ -85,8 +85,8 @@ size_t qn_board_slots(const struct qn_board *board);
 void qn_board_put(struct qn_board *board, size_t slot, const struct qn_slot *contents);
 /* A consistent copy. QN_ECONFLICT: three tries met a write under way (a writer that is stopped or died in one). */
 QN_MUST enum qn_err qn_board_get(const struct qn_board *board, size_t slot, struct qn_slot *out);
-/* For the master when the slot's worker is dead: what it had counted (*last; after a death within a write each number is
- * either the old or the new one), and the slot is empty. */
+/* For the master when the slot's worker is dead: what it had counted (*last; after a death within a write each number
+ * is either the old or the new one), and the slot is empty. */
 void qn_board_reap(struct qn_board *board, size_t slot, struct qn_slot *last);
 
 #endif

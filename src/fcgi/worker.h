@@ -38,11 +38,11 @@ struct qn_worker {
     bool stopping;                   /* accept nothing more; finish and return */
 };
 
-/* Blocks the signals that a worker reads from its loop: at the start of the process, before anything can be missed. */
+/* Blocks the signals that a worker reads from its loop: at the start of the process, so that none can be missed. */
 void qn_worker_block_signals(void);
 
-/* The whole life of a worker, from right after the fork (or the start, with --worker). ready_fd: an eventfd that is told
- * when the slot is READY, or -1. Returns the exit code: 0, or 70 when it could not start. */
+/* The whole life of a worker, from right after the fork (or the start, with --worker). ready_fd: an eventfd that is
+ * told when the slot is READY, or -1. Returns the exit code: 0, or 70 when it could not start. */
 int qn_worker_run(const struct qn_pool *pool, size_t slot, uint64_t generation, int ready_fd);
 
 /* For engines: the stage changed; everything counted so far is published with it. */

@@ -6,17 +6,16 @@
 #include "ingest/indexer.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/when.h"
 #include "ingest/ids.h"
 #include "ingest/input.h"
 #include "ingest/lane.h"
-#include "ingest/map.h"
 #include "ingest/ndjson.h"
 #include "ingest/report.h"
 #include "ingest/sources.h"
@@ -25,8 +24,6 @@
 enum {
     EXIT_NO_INPUT = 66,       /* sysexits(3): EX_NOINPUT */
     MAX_LANES = 64,
-    MAX_MARKETS = 65536,      /* names of markets remembered */
-    MAX_MARKET_NAME = 2 * 128,
     CONNECT_MS = 10 * 1000,
     RETRY_MS = 100,           /* between attempts to connect */
     FLUSH_MS = 30 * 1000,
@@ -62,9 +59,8 @@ struct indexer {
     struct qn_ndjson_reader *reader;
     struct qn_trade trade;
     struct qn_sources *sources;
-    struct qn_map *markets;    /* base "\n" quote as written -> pair_id << 1 | flip */
+    struct qn_ids *ids;
     struct qn_redis *redis;    /* for health, when following */
-    int64_t month_from, month_to; /* of the partition that was made last */
     int64_t quiet_at, oldest_at;  /* when a followed input is stored; 0: nothing waits */
 };
 
@@ -72,9 +68,13 @@ struct indexer {
 
 static void fail(struct indexer *ix, int status, const char *what, const char *why)
 {
-    qn_report_clear(&ix->report);
-    if (ix->status == QN_EXIT_OK)
+    if (ix->status == QN_EXIT_OK) {
+        qn_report_clear(&ix->report);
         fprintf(stderr, "quoin-indexer: %s: %s\n", what, why);
+        if (status == QN_EXIT_TEMPFAIL)
+            fprintf(stderr, "quoin-indexer: %s: %" PRIu64 " trades of it are stored by now; run again\n",
+                    ix->options->path, ix->report.counts.stored);
+    }
     ix->status = status;
 }
 
@@ -126,7 +126,7 @@ static void check_lanes(struct indexer *ix)
         case QN_LANE_BUSY:
             break;
         case QN_LANE_GONE:
-            fail(ix, QN_EXIT_TEMPFAIL, "the store is gone, run again", qn_lane_why(lane));
+            fail(ix, QN_EXIT_TEMPFAIL, "the store is gone", qn_lane_why(lane));
             break;
         case QN_LANE_BROKEN:
             fail(ix, QN_EXIT_INTERNAL, "the store refuses", qn_lane_why(lane));
@@ -196,7 +196,7 @@ static void bad_line(struct indexer *ix, const char *why)
 static bool ready_source(struct indexer *ix, struct qn_source *source)
 {
     if (source->id == 0) {
-        enum qn_err err = qn_ids_source(ix->control, ix->arena, qn_str_of(source->name), &source->id);
+        enum qn_err err = qn_ids_source(ix->ids, qn_str_of(source->name), &source->id);
         if (err) {
             fail_query(ix, ix->control, err, "numbering a source");
             return false;
@@ -234,68 +234,6 @@ static bool ready_source(struct indexer *ix, struct qn_source *source)
     return true;
 }
 
-/* Whether the partition of a moment is there; makes it. */
-static bool ready_month(struct indexer *ix, int64_t ts_ms)
-{
-    if (ts_ms >= ix->month_from && ts_ms < ix->month_to)
-        return true;
-    enum qn_err err = qn_ids_partition(ix->control, ix->arena, ts_ms);
-    if (err) {
-        fail_query(ix, ix->control, err, "making a partition");
-        return false;
-    }
-    ix->month_from = qn_grain_start(QN_1MO, ts_ms);
-    ix->month_to = qn_grain_end(QN_1MO, ts_ms);
-    return true;
-}
-
-/* A market as it is written, and what is known of it. */
-struct market {
-    char name[MAX_MARKET_NAME + 1];
-    size_t n;              /* of name; 0: too long to be remembered, and to be a market */
-    bool known;
-    int32_t pair_id;
-    struct qn_trade_market sides; /* unless known */
-    bool flip;
-};
-
-static enum qn_err find_market(struct indexer *ix, const struct qn_ndjson_line *line, struct market *m, const char **why)
-{
-    m->n = 0;
-    m->known = false;
-    if (line->base.n + line->quote.n < MAX_MARKET_NAME) {
-        memcpy(m->name, line->base.p, line->base.n);
-        m->name[line->base.n] = '\n'; /* in no name of an asset */
-        memcpy(m->name + line->base.n + 1, line->quote.p, line->quote.n);
-        m->n = line->base.n + 1 + line->quote.n;
-        int64_t value;
-        if (qn_map_get(ix->markets, (struct qn_str){m->name, m->n}, &value) == QN_OK) {
-            m->known = true;
-            m->flip = value & 1;
-            m->pair_id = (int32_t)(value >> 1);
-            return QN_OK;
-        }
-    }
-    if (qn_trade_market_read(ix->config, line->base, line->quote, &m->sides, why))
-        return QN_EINVAL;
-    m->flip = m->sides.flip;
-    return QN_OK;
-}
-
-static bool ready_market(struct indexer *ix, struct market *m)
-{
-    if (m->known)
-        return true;
-    enum qn_err err = qn_ids_pair(ix->control, ix->arena, &m->sides.base, &m->sides.quote, &m->pair_id);
-    if (err) {
-        fail_query(ix, ix->control, err, "numbering a market");
-        return false;
-    }
-    if (m->n)
-        qn_map_put(ix->markets, (struct qn_str){m->name, m->n}, (int64_t)m->pair_id << 1 | m->flip);
-    return true;
-}
-
 static void add_trade(struct indexer *ix, struct qn_source *source, int32_t pair_id)
 {
     uint64_t hash = qn_batch_hash(source->id, ix->trade.id);
@@ -318,7 +256,7 @@ static void add_trade(struct indexer *ix, struct qn_source *source, int32_t pair
 static void take_trade(struct indexer *ix, const struct qn_ndjson_line *line, int64_t now_ms)
 {
     const char *why = NULL;
-    struct market market;
+    struct qn_ids_market market;
     if (!qn_trade_source_valid(line->trade.source)) {
         bad_line(ix, "source is not 1 to 32 of a-z 0-9 . _ -");
         return;
@@ -328,13 +266,21 @@ static void take_trade(struct indexer *ix, const struct qn_ndjson_line *line, in
         bad_line(ix, "more than 256 sources in one input");
         return;
     }
-    if (find_market(ix, line, &market, &why) ||
-        qn_trade_read(&ix->trade, &line->trade, market.flip, source->scale, ix->config->prices.dust_units, now_ms, &why)) {
+    if (qn_ids_find(ix->ids, line->base, line->quote, &market, &why) ||
+        qn_trade_read(&ix->trade, &line->trade, market.flip, source->scale, ix->config->prices.dust_units, now_ms,
+                      &why)) {
         bad_line(ix, why);
         return;
     }
-    if (!ready_source(ix, source) || !ready_market(ix, &market) || !ready_month(ix, ix->trade.ts_ms))
+    if (!ready_source(ix, source))
         return;
+    enum qn_err err = qn_ids_number(ix->ids, &market);
+    if (!err)
+        err = qn_ids_partition(ix->ids, ix->trade.ts_ms);
+    if (err) {
+        fail_query(ix, ix->control, err, "numbering a market or making a partition");
+        return;
+    }
     qn_sources_trade(source, ix->trade.ts_ms, now_ms);
     add_trade(ix, source, market.pair_id);
 }
@@ -486,6 +432,7 @@ static bool connect_all(struct indexer *ix)
 {
     const char *dsn = ix->config->postgres.direct_dsn;
     ix->control = qn_pgconn_new(ix->base, dsn, "quoin-indexer", 0);
+    ix->ids = qn_ids_new(ix->config, ix->control);
     enum qn_err err = connect_within(ix, connect_control, ix->control);
     if (err) {
         fail(ix, QN_EXIT_TEMPFAIL, "can't connect to Postgres", qn_pgconn_message(ix->control));
@@ -507,13 +454,15 @@ static bool connect_all(struct indexer *ix)
     return true;
 }
 
-/* Commits did not wait for the disk: one that does, and that writes something, makes all before it durable. */
+/* Commits did not wait for the disk: one that does, and that writes something, makes all before it durable. The end of a
+ * file wakes the aggregator, which else would look a few seconds later. */
 static void flush(struct indexer *ix)
 {
     int64_t deadline = qn_clock_mono_ms() + FLUSH_MS;
     enum qn_err err = qn_pgconn_run_script(ix->control, "SET synchronous_commit = on", deadline);
     if (!err)
-        err = qn_pgconn_run_script(ix->control, "SELECT pg_logical_emit_message(true, 'quoin', '')", deadline);
+        err = qn_pgconn_run_script(ix->control, "SELECT pg_logical_emit_message(true, 'quoin', ''); NOTIFY quoin_import",
+                                   deadline);
     if (err)
         fail_query(ix, ix->control, err, "making it durable");
 }
@@ -526,7 +475,7 @@ static void run(struct indexer *ix)
     if (going(ix) && store_all(ix))
         flush(ix);
     if (ix->stop)
-        fail(ix, QN_EXIT_TEMPFAIL, "stopped by a signal", "run again");
+        fail(ix, QN_EXIT_TEMPFAIL, ix->options->path, "stopped by a signal");
 }
 
 static size_t lanes_wanted(const struct qn_config *config, bool follow)
@@ -553,7 +502,7 @@ static void finish(struct indexer *ix)
     }
     qn_pgconn_free(ix->control);
     qn_redis_free(ix->redis);
-    qn_map_free(ix->markets);
+    qn_ids_free(ix->ids);
     qn_sources_free(ix->sources);
     qn_trade_clear(&ix->trade);
     qn_ndjson_reader_free(ix->reader);
@@ -584,7 +533,6 @@ int qn_indexer_run(const struct qn_config *config, const struct qn_indexer_optio
     ix.reader = qn_ndjson_reader_new();
     qn_trade_init(&ix.trade);
     ix.sources = qn_sources_new(config);
-    ix.markets = qn_map_new(MAX_MARKETS);
     ix.n_slots = lanes_wanted(config, options->follow);
     if (options->follow)
         ix.redis = qn_redis_new(ix.base, &config->redis);

@@ -6,9 +6,9 @@
  *   BEGIN; COPY trade_ids; COPY trades; COPY dirty; upsert of pair_sources (and progress); COMMIT
  *
  * identities first, in the order of their key. It hopes that every trade is new, which costs least. When an identity is
- * there already (23505), it rolls back, asks by way of a temporary table which ones, compares their content with what is
- * stored, and stores the rest; it goes on asking until a batch was all new. A batch that lost to a deadlock or a
- * serialization failure is stored again.
+ * there already (23505), it rolls back, asks by way of a temporary table which ones, compares their content with that
+ * of what is stored, and stores the rest; it goes on asking until a batch was all new. A batch that lost to a deadlock
+ * or a serialization failure is stored again.
  *
  * It moves on while the loop of its connection turns, so that several lanes work in parallel.
  */
@@ -36,7 +36,7 @@ enum qn_lane_state {
 };
 
 /* stored is called from the loop once a batch is committed, before the lane is idle again. durable: every commit waits
- * for the disk; else the caller makes all of them durable at the end (qn_lane_flush). */
+ * for the disk; else the caller makes all of them durable at the end. */
 struct qn_lane *qn_lane_new(struct event_base *base, const char *dsn, bool durable,
                             void (*stored)(void *arg, struct qn_batch *batch), void *arg);
 void qn_lane_free(struct qn_lane *l);

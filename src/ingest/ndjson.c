@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * Copyright (c) the quoin authors
  *
- * Two readers of one language. The quick one takes the lines that nearly all are: one flat object of known members, plain
- * ASCII strings without escapes, numbers. It never says that a line is bad: whatever it does not take goes to the strict
- * one (base/json.h), which knows the rest of JSON and the reasons.
+ * Two readers of one language. The quick one takes what nearly all lines are: one flat object of known members, plain
+ * ASCII strings without escapes, numbers. It never says that a line is bad: whatever it does not take goes to the
+ * strict one (base/json.h), which knows the rest of JSON and the reasons.
  */
 #include "base/base.h"
 

@@ -5,8 +5,8 @@
  *
  * A trade has the members id, ts, source, base, quote, base_amount, quote_amount, and price_n with price_d or neither.
  * Members that are not known are ignored, so that a newer writer can say more; a member that is null is absent. Amounts
- * are strings or JSON numbers, taken as written; a JSON number of more than 18 digits is bad (its writer has most likely
- * lost some already), and so is any exponent. ids are strings only: as numbers, large ones are lost in most languages.
+ * are strings or JSON numbers, taken as written; a JSON number of more than 18 digits is bad (its writer has most
+ * likely lost some already), and so is any exponent. ids are strings only: most languages lose large numbers.
  */
 #ifndef QN_INGEST_NDJSON_H
 #define QN_INGEST_NDJSON_H
@@ -30,8 +30,8 @@ struct qn_ndjson_reader;
 struct qn_ndjson_reader *qn_ndjson_reader_new(void);
 void qn_ndjson_reader_free(struct qn_ndjson_reader *r);
 
-/* Reads one line, without its newline, neither blank nor longer than QN_NDJSON_MAX_LINE. QN_EINVAL: *why is a static text
- * that says what is wrong. The trade's own rules are qn_trade_read's. */
+/* Reads one line, without its newline, neither blank nor longer than QN_NDJSON_MAX_LINE. QN_EINVAL: *why is a static
+ * text that says what is wrong. The trade's own rules are qn_trade_read's. */
 QN_MUST enum qn_err qn_ndjson_read(struct qn_ndjson_reader *r, struct qn_str line, struct qn_ndjson_line *out,
                                    const char **why);
 

@@ -90,15 +90,6 @@ size_t qn_sources_marks(struct qn_sources *s, struct qn_lane_mark *out)
     return n;
 }
 
-bool qn_sources_moved(const struct qn_sources *s)
-{
-    for (size_t i = 0; i < s->n; i++) {
-        if (s->items[i].moved)
-            return true;
-    }
-    return false;
-}
-
 static void put_moment(struct qn_buf *b, const char *name, int64_t ms)
 {
     qn_buf_printf(b, ",\"%s\":", name);

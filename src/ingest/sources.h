@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * Copyright (c) the quoin authors
  *
- * The sources that one run has met: their numbers and scales, and, when the input is followed, how far each has come and
- * who may follow it (design, section 6).
+ * The sources that one run has met: their numbers and scales, and, when the input is followed, how far each has come
+ * and who may follow it (design, section 6).
  */
 #ifndef QN_INGEST_SOURCES_H
 #define QN_INGEST_SOURCES_H
@@ -37,8 +37,6 @@ void qn_sources_watermark(struct qn_sources *s, struct qn_source *source, int64_
 
 /* What has moved since the last call, of sources that have a number. out has room for QN_LANE_MAX_MARKS. */
 size_t qn_sources_marks(struct qn_sources *s, struct qn_lane_mark *out);
-/* Whether there is anything that qn_sources_marks would give. */
-bool qn_sources_moved(const struct qn_sources *s);
 
 /* Writes health:<source> of every source that has moved to Redis, best effort: call it before qn_sources_marks. */
 void qn_sources_health(const struct qn_sources *s, struct qn_redis *redis, int64_t now_ms);

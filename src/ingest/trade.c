@@ -99,8 +99,9 @@ static void scale_up(mpz_ptr z, unsigned digits)
     mpz_clear(power);
 }
 
-/* Leaves n/d, which is in t->price, if it agrees with the amounts, |n/d * base - quote| <= ulp(quote) + n/d * ulp(base),
- * else puts quote/base there; quoted false: there is no n/d. All is multiplied by d and the scales: nothing is divided. */
+/* Leaves n/d, which is in t->price, if it agrees with the amounts, |n/d * base - quote| <= ulp(quote) + n/d *
+ * ulp(base), else puts quote/base there; quoted false: there is no n/d. All is multiplied by d and the scales: nothing
+ * is divided. */
 static void choose_price(struct qn_trade *t, bool quoted)
 {
     unsigned sb = t->base.scale, sq = t->quote.scale;

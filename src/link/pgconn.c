@@ -425,6 +425,17 @@ enum qn_pgconn_state qn_pgconn_state(const struct qn_pgconn *c)
     return QN_PG_BUSY;
 }
 
+bool qn_pgconn_notified(struct qn_pgconn *c)
+{
+    bool any = false;
+    PGnotify *note;
+    while (c->pg && (note = PQnotifies(c->pg))) {
+        PQfreemem(note);
+        any = true;
+    }
+    return any;
+}
+
 bool qn_pgconn_in_transaction(const struct qn_pgconn *c)
 {
     return c->pg && PQtransactionStatus(c->pg) != PQTRANS_IDLE;

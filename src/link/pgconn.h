@@ -39,6 +39,10 @@ enum qn_pgconn_state qn_pgconn_state(const struct qn_pgconn *c);
 /* Whether a transaction is open (or failed and not rolled back). */
 bool qn_pgconn_in_transaction(const struct qn_pgconn *c);
 
+/* Whether a NOTIFY has come on a channel that this session LISTENs to, since it was last asked. One that comes while the
+ * connection is idle turns the loop. */
+bool qn_pgconn_notified(struct qn_pgconn *c);
+
 /* Connects and prepares stmts (n may be 0): SELECT, INSERT, UPDATE, DELETE or MERGE. Only from CLOSED. Where a
  * statement can't be prepared: QN_EPEER, and CLOSED again. */
 void qn_pgconn_connect(struct qn_pgconn *c, const struct qn_stmt *stmts, size_t n, int64_t deadline, qn_pgconn_cb cb,

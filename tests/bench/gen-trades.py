@@ -39,7 +39,8 @@ def main():
     a = ap.parse_args()
     rnd = random.Random(a.seed)
     usd = "USDC-" + account("usdc")
-    pairs = [[f"T{i}-" + account(f"token {i}"), "native" if i % 3 else usd, rnd.uniform(2, 14)] for i in range(a.pairs - 1)]
+    pairs = [[f"T{i}-" + account(f"token {i}"), "native" if i % 3 else usd, rnd.uniform(2, 14)]
+             for i in range(a.pairs - 1)]
     pairs.insert(0, ["native", usd, 9.3])
     weights = list(itertools.accumulate(1 / (i + 1) ** 0.7 for i in range(len(pairs))))
     start = datetime.fromisoformat(a.start)

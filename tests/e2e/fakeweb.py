@@ -49,12 +49,13 @@ def variables(path="/v1/healthz", query="", method="GET", **more):
     return v
 
 
-def request(path="/v1/healthz", query="", method="GET", body=b"", rid=1, keep=False, size=MAX_CONTENT, padding=0, **more):
+def request(path="/v1/healthz", query="", method="GET", body=b"", rid=1, keep=False, size=MAX_CONTENT, padding=0,
+            **more):
     """The bytes of one whole request."""
     if body:
         more.setdefault("CONTENT_LENGTH", str(len(body)))
     params = b"".join(pair(k, v) for k, v in variables(path, query, method, **more).items())
-    return (begin(rid, keep=keep) + stream(PARAMS, params, rid, size, padding) + stream(STDIN, body, rid, size, padding))
+    return begin(rid, keep=keep) + stream(PARAMS, params, rid, size, padding) + stream(STDIN, body, rid, size, padding)
 
 
 class Response:

@@ -13,8 +13,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
 static const int64_t now_ms = INT64_C(1767225600000);
 
-/* What is taken is JSON for the strict reader too, and a trade that is taken goes into a batch; its row holds the amounts
- * that were read. A line that is not taken says why. */
+/* What is taken is JSON for the strict reader too, and a trade that is taken goes into a batch; its row holds the
+ * amounts that were read. A line that is not taken says why. */
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
     static struct qn_config *config;

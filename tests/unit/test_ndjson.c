@@ -286,7 +286,8 @@ static void bad_assets_are_named(void **state)
 static void amounts_must_be_plain_decimals(void **state)
 {
     static const char *const bad[] = {"\"\"", "\"1e5\"", "\"+1\"", "\"1.\"", "\".5\"", "\" 1\"", "\"1 \"", "\"NaN\"",
-                                      "\"0x10\"", "\"1,5\"", "\"--1\"", "\"12345678901234567890123456789012345678901\""};
+                                      "\"0x10\"", "\"1,5\"", "\"--1\"",
+                                      "\"12345678901234567890123456789012345678901\""};
     struct fixture *f = *state;
     for (size_t i = 0; i < QN_LEN(bad); i++)
         BAD(f, "amount", .quote_amount = bad[i]);
@@ -439,8 +440,8 @@ static void watermarks(void **state)
     assert_int_equal(l.kind, QN_NDJSON_WATERMARK);
     assert_int_equal(l.trade.ts_ms, INT64_C(1748736000000));
     assert_null(l.trade.source.p);
-    assert_int_equal(qn_ndjson_read(f->reader, QN_STR("{\"source\":\"sdex\",\"watermark\":\"2025-06-01T00:00:00Z\"}"), &l,
-                                    &why), QN_OK);
+    struct qn_str of_one = QN_STR("{\"source\":\"sdex\",\"watermark\":\"2025-06-01T00:00:00Z\"}");
+    assert_int_equal(qn_ndjson_read(f->reader, of_one, &l, &why), QN_OK);
     expect_text(l.trade.source, "sdex");
     static const char *const bad[] = {
         "{\"watermark\":1}", "{\"watermark\":\"x\"}", "{\"watermark\":\"2025-06-01T00:00:00Z\",\"id\":\"1\"}",
