@@ -133,7 +133,8 @@ static enum qn_err connect_store(struct aggregator *a)
 static enum qn_err try_lock(struct aggregator *a)
 {
     struct qn_rows rows;
-    enum qn_err err = qn_store_run(&a->store, "SELECT pg_try_advisory_lock(hashtext('quoin.aggregator'))", 0, NULL, &rows);
+    enum qn_err err = qn_store_run(&a->store, "SELECT pg_try_advisory_lock(hashtext('quoin.aggregator'))", 0, NULL,
+                                   &rows);
     if (err != QN_OK)
         return err;
     if (rows.nrows != 1)

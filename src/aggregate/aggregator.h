@@ -14,9 +14,9 @@ struct qn_aggregator_options {
     int timeout_s;         /* … within so many seconds */
 };
 
-/* Runs until SIGTERM or SIGINT, or with once until done; returns the exit status: QN_EXIT_OK; QN_EXIT_CONFIG (a Redis that
- * is too old or in cluster mode); of once: QN_EXIT_INTERNAL past the timeout, QN_EXIT_TEMPFAIL when Postgres is gone, or
- * when it was told to end before it was done. */
+/* Runs until SIGTERM or SIGINT, or with once until done; returns the exit status: QN_EXIT_OK; QN_EXIT_CONFIG (a Redis
+ * that is too old or in cluster mode); of once: QN_EXIT_INTERNAL past the timeout, QN_EXIT_TEMPFAIL when Postgres is
+ * gone, or when it was told to end before it was done. */
 QN_MUST int qn_aggregator_run(const struct qn_config *config, const struct qn_aggregator_options *options);
 
 #endif

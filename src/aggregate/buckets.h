@@ -22,7 +22,8 @@ struct qn_span {
 
 /* By pair, then start: < 0, 0, > 0. */
 int qn_bucket_cmp(const struct qn_bucket *a, const struct qn_bucket *b);
-/* Turns n buckets in order into those of the grain that they lie in, in order, each once; in place. Returns how many. */
+/* Turns n buckets in order into those of the grain that they lie in, in order, each once; in place. Returns how
+ * many. */
 size_t qn_buckets_coarsen(struct qn_bucket *buckets, size_t n, enum qn_grain grain);
 /* The spans of n buckets in order, each once, of one grain: neighbours, and those no more than gap ms apart, share one.
  * out has room for n. Returns how many. */

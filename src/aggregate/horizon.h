@@ -57,7 +57,8 @@ bool qn_horizon_joins(const struct qn_horizon_clock *clock, const struct qn_hori
                       const struct qn_horizon_source *source);
 
 /* Holds the pair or lets it go, from the sources it follows (those that just joined included). Call after
- * qn_horizon_decide. follows: pointers, n of them; n == 0 lets it go. A fresh pair begins where its sources have read. */
+ * qn_horizon_decide. follows: pointers, n of them; n == 0 lets it go. A fresh pair begins where its sources have
+ * read. */
 void qn_horizon_hold(const struct qn_horizon_clock *clock, struct qn_horizon_pair *pair,
                      const struct qn_horizon_source *const *follows, size_t n);
 

@@ -120,7 +120,7 @@ static enum qn_err decide_pair(struct qn_progress *p, const struct qn_rows *rows
         if (qn_store_i64(rows, i, 1, &source_id) != QN_OK)
             return QN_ECORRUPT;
         const struct qn_horizon_source *source = find(p, source_id);
-        if (!source || n == MAX_FOLLOWS) /* one that came into the table since it was read */
+        if (!source || n == MAX_FOLLOWS) /* new in the table since it was read; or more than anybody follows */
             continue;
         if (!qn_store_bool(rows, i, 2)) {
             if (!qn_horizon_joins(&p->clock, &pair, source))
@@ -268,8 +268,8 @@ enum qn_err qn_progress_store(struct qn_progress *p, struct qn_store *store)
                         "UPDATE pairs SET held_until = NULL WHERE id = ANY ($1::int4[])");
     if (err != QN_OK || p->clock.closed_until == p->was_clock)
         return err;
-    /* Once a minute: what a pair follows no longer, because it wasn't traded there for a day; and what no longer holds a
-     * pair, because nothing that it followed is a followed source any more. A pair that is held keeps its sources. */
+    /* Once a minute: what a pair follows no longer, because it wasn't traded there for a day; and what no longer holds
+     * a pair, because nothing that it followed is a followed source any more. A pair that is held keeps its sources. */
     struct qn_buf day = {0};
     qn_buf_i64(&day, (p->clock.closed_until - DAY_MS) / 1000);
     struct qn_str param = qn_buf_view(&day);

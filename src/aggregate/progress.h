@@ -30,8 +30,8 @@ struct qn_progress {
 };
 
 void qn_progress_clear(struct qn_progress *p);
-/* Reads the rows and decides. now: wall ms, taken before. Must come before the dirty rows are read: a watermark promises
- * only the trades that were committed with it or earlier. Logs sources that fell silent or came back. */
+/* Reads the rows and decides. now: wall ms, taken before. Must come before the dirty rows are read: a watermark
+ * promises only the trades that were committed with it or earlier. Logs sources that fell silent or came back. */
 QN_MUST enum qn_err qn_progress_load(struct qn_progress *p, struct qn_store *store, const struct qn_config *config,
                                      int64_t now);
 /* Stores what was decided, within the transaction that is open. */

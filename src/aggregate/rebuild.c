@@ -11,8 +11,8 @@
 enum { GAP_MS = 3 * 60000 };
 
 /* Both statements give pair, time (ms) and then what one item is made of, in the order that candles are built in.
- * OFFSET 0 keeps the planner at one index scan a span, whatever it thinks of the number of rows; $4 and $5, the bounds of
- * all spans, let it leave partitions out. */
+ * OFFSET 0 keeps the planner at one index scan a span, whatever it thinks of the number of rows; $4 and $5, the bounds
+ * of all spans, let it leave partitions out. */
 #define SPANS " FROM unnest($1::int4[], $2::int8[], $3::int8[]) AS u(pair_id, since, till)"
 
 static const char TRADES[] =

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * Copyright (c) the quoin authors
  *
- * The aggregator's one connection to Postgres: statements one after the other, results read in pieces. The rows of a call
- * are valid until the next one. Any error means that the connection is to be thrown away (qn_store_close): what a
+ * The aggregator's one connection to Postgres: statements one after the other, results read in pieces. The rows of a
+ * call are valid until the next one. Any error means that the connection is to be thrown away (qn_store_close): what a
  * transaction had done is undone by that.
  */
 #ifndef QN_AGGREGATE_STORE_H

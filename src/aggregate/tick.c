@@ -66,7 +66,8 @@ static enum qn_err count_corrections(struct qn_tick *t, enum qn_dirty_part part)
                 break;
             row++;
         }
-        if (part == QN_DIRTY_LATE || (row < rows.nrows && pair == d->minutes[i].pair && d->minutes[i].start < horizon)) {
+        bool known = row < rows.nrows && pair == d->minutes[i].pair;
+        if (part == QN_DIRTY_LATE || (known && d->minutes[i].start < horizon)) {
             t->counts.corrections++;
             touch(t, d->minutes[i].pair);
         }

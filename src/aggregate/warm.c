@@ -44,8 +44,9 @@ struct qn_warm {
     size_t n;
     size_t cap;
     size_t n_due;
-    size_t at;                 /* nothing before it is due */
-    bool relist;
+    size_t at;                 /* where the pass is; entries before it may be due again */
+    bool relist;               /* a pass over everything is to begin with a new list */
+    bool again;                /* when the pass under way has ended */
     bool down;                 /* Redis, as far as we know */
     bool refused;              /* it refused the last write (memory) */
     int64_t since;
@@ -84,16 +85,21 @@ static void begin_pass(struct qn_warm *w)
     w->pass_keys = w->pass_asks = 0;
 }
 
-void qn_warm_all(struct qn_warm *w)
+/* From the top, whatever is under way. */
+static void start_over(struct qn_warm *w)
 {
     begin_pass(w);
-    w->since = qn_clock_mono_ms();
     w->relist = true;
-    if (w->n_due == 0)
-        w->at = 0;
-    for (size_t i = 0; i < w->n; i++)
-        w->entries[i].due = true;
-    w->n_due = w->n;
+    w->again = false;
+}
+
+void qn_warm_all(struct qn_warm *w)
+{
+    w->since = qn_clock_mono_ms();
+    if (w->n_due > 0)
+        w->again = true;
+    else
+        start_over(w);
 }
 
 static void mark(struct qn_warm *w, size_t i)
@@ -120,9 +126,8 @@ static int compare_assets(const void *a, const void *b)
 
 void qn_warm_pairs(struct qn_warm *w, const int32_t *pairs, size_t n)
 {
-    if (n == 0 || w->n == 0)
-        return;
-    begin_pass(w);
+    if (n == 0 || w->n == 0 || w->relist)
+        return; /* a new list makes them due */
     int32_t *sorted = qn_xmalloc(n * sizeof *sorted);
     memcpy(sorted, pairs, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, compare_pairs);
@@ -137,11 +142,15 @@ void qn_warm_pairs(struct qn_warm *w, const int32_t *pairs, size_t n)
         }
     }
     qsort(assets, n_assets, sizeof *assets, compare_assets);
-    for (size_t i = 0; i < w->n; i++)
-        if (w->entries[i].pair == 0 && bsearch(&w->entries[i].ask.asset, assets, n_assets, sizeof *assets, compare_assets))
+    for (size_t i = 0; n_assets > 0 && i < w->n; i++) {
+        const struct entry *e = &w->entries[i];
+        if (e->pair == 0 && bsearch(&e->ask.asset, assets, n_assets, sizeof *assets, compare_assets))
             mark(w, i);
+    }
     free(assets);
     free(sorted);
+    if (w->n_due > 0)
+        begin_pass(w);
 }
 
 bool qn_warm_due(const struct qn_warm *w)
@@ -271,13 +280,13 @@ static enum qn_err list(struct qn_warm *w)
         add_asset(w, &e.ask.quote, e.day, e.month);
     }
     merge_assets(w, markets);
-    qsort(w->entries, w->n, sizeof w->entries[0], compare_by_trades);
+    if (w->n > 0)
+        qsort(w->entries, w->n, sizeof w->entries[0], compare_by_trades);
     for (size_t i = 0; i < w->n; i++)
         w->entries[i].due = true;
     w->n_due = w->n;
+    w->at = 0;
     w->relist = false;
-    if (w->at >= w->n)
-        w->at = 0;
     return QN_OK;
 }
 
@@ -291,8 +300,7 @@ static void set_down(struct qn_warm *w, bool down)
     w->down = down;
     if (!down) {
         memset(w->probes, 0, sizeof w->probes);
-        qn_warm_all(w);
-        w->at = 0;
+        start_over(w);
     }
 }
 
@@ -416,6 +424,8 @@ static void end_pass(struct qn_warm *w)
     qn_log_info("hot", QN_F_INT("asks", w->pass_asks), QN_F_INT("keys", w->pass_keys),
                 QN_F_INT("ms", qn_clock_mono_ms() - w->pass_started));
     w->pass_started = 0;
+    if (w->again)
+        start_over(w);
 }
 
 enum qn_err qn_warm_step(struct qn_warm *w)
@@ -440,7 +450,7 @@ enum qn_err qn_warm_step(struct qn_warm *w)
         w->entries[chosen[i]].due = false;
     w->n_due -= n;
     w->pass_asks += (int64_t)n;
-    if (w->n_due == 0 && w->pass_started)
+    if (w->n_due == 0)
         end_pass(w);
     return QN_OK;
 }
@@ -461,6 +471,5 @@ void qn_warm_check(struct qn_warm *w)
         return; /* a reader may have put one of them back already: one that is gone is enough */
     qn_log_warn("redis-emptied");
     memset(w->probes, 0, sizeof w->probes);
-    qn_warm_all(w);
-    w->at = 0;
+    start_over(w);
 }

@@ -2,7 +2,8 @@
  * Copyright (c) the quoin authors
  *
  * Hot values: which prices are kept in Redis, which of them are due, and writing them a chunk at a time, so that the
- * aggregator's ticks never wait for a long pass. Most traded first. Values come from market/price.c, as the workers' do.
+ * aggregator's ticks never wait for a long pass. Most traded first. Values come from market/price.c, as the workers'
+ * do.
  */
 #ifndef QN_AGGREGATE_WARM_H
 #define QN_AGGREGATE_WARM_H
@@ -16,8 +17,8 @@ struct qn_warm;
 struct qn_warm *qn_warm_new(struct qn_store *store, struct qn_redis *redis, const struct qn_config *config);
 void qn_warm_free(struct qn_warm *w);
 
-/* Every value is due: a horizon moved, the time has come, or Redis is empty. The list of what is hot is made anew before
- * the next chunk. Values that were due already keep their turn: no pass is cut short. */
+/* Every value is due: a horizon moved, or the time has come. A pass begins with a new list of what is hot; when one is
+ * under way, it is not cut short: the next one follows it. */
 void qn_warm_all(struct qn_warm *w);
 /* The values of these pairs are due, and of the assets in them: a correction. */
 void qn_warm_pairs(struct qn_warm *w, const int32_t *pairs, size_t n);

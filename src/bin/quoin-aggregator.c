@@ -18,12 +18,13 @@ static void usage(FILE *out)
           "Makes candles of new trades, decides what is closed, and keeps prices hot in Redis.\n\n"
           "  -c, --config FILE  the configuration (default: $QUOIN_CONFIG or " QN_SYSCONFDIR "/quoin/quoin.toml)\n"
           "      --check        read the configuration, say whether it is right, and end\n"
-          "      --once         end when everything that is dirty now is done, by this process or by the one that runs\n"
+          "      --once         end when everything that is dirty now is done, by this process or the one that runs\n"
           "      --timeout S    with --once: give up after so many seconds (default: 600)\n"
           "  -h, --help         this text\n"
           "  -V, --version      the version\n\n"
-          "exit status: 0 done, or told to end; 64 wrong options; 70 not done within the timeout; 75 the database can't be\n"
-          "reached (or --once was told to end): run it again; 78 the configuration or the Redis server won't do\n", out);
+          "exit status: 0 done, or told to end; 64 wrong options; 70 not done within the timeout; 75 the database\n"
+          "can't be reached (or --once was told to end): run it again; 78 the configuration or the Redis server\n"
+          "won't do\n", out);
 }
 
 int main(int argc, char **argv)

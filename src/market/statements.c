@@ -51,14 +51,14 @@ static const char PRICE[] =
  * was ingested: a file's trades widened to UTC days, a followed source's until H). $1, $2 the stored base and quote.
  * Columns: H, a followed source is silent, from, to, coverage from and to (not clipped). One row at least comes back: the
  * range's own columns are null where it is empty. */
-#define RANGE_HEAD(from, to, span) \
+#define RANGE_HEAD(from, to, default_from) \
     "WITH m AS MATERIALIZED (SELECT p.id, horizon(p.id) AS h FROM pairs p" \
     " JOIN assets b ON b.id = p.base JOIN assets q ON q.id = p.quote WHERE b.canonical = $1 AND q.canonical = $2" \
     "), h AS MATERIALIZED (SELECT coalesce((SELECT h FROM m)," \
     "  (SELECT nullif(closed_until, '-infinity') FROM progress WHERE source_id = 0)) AS h" \
     "), k AS MATERIALIZED (SELECT h.h, coalesce((SELECT redundancy_reduced(id) FROM m), false) AS reduced," \
-    "  coalesce(to_timestamp_ms(" from "::int8), coalesce(to_timestamp_ms(" to "::int8), h.h) - " span ") AS since," \
-    "  coalesce(to_timestamp_ms(" to "::int8), h.h) AS till FROM h" \
+    "  coalesce(to_timestamp_ms(" from "::int8), " default_from ") AS since, e.till" \
+    "  FROM h CROSS JOIN LATERAL (SELECT coalesce(to_timestamp_ms(" to "::int8), h.h) AS till) e" \
     "), v AS (SELECT min(CASE WHEN f.source_id IS NULL THEN date_trunc('day', ps.first_ts, 'UTC') ELSE ps.first_ts END)" \
     "   AS since," \
     "  max(CASE WHEN f.source_id IS NULL THEN date_trunc('day', ps.last_ts, 'UTC') + interval '1 day'" \
@@ -70,10 +70,12 @@ static const char PRICE[] =
 #define RANGE_COLUMNS " SELECT head.*,"
 
 /* $3 grain, $4 from, $5 to (ms, null: not given), $6 rows (a page and one), $7 open buckets too, $8 buckets before this
- * start only (ms, a cursor's; null: none), $9 the bucket's length, $10 the default range's (intervals). Newest first. A
- * bucket belongs to the range when from <= t < to; it is closed when its end is at or before H. The names of the page's
- * sources are in every row. LATERAL and its LIMIT make it one walk down the index, however long the range. */
-static const char OHLC[] = RANGE_HEAD("$4", "$5", "$10::interval")
+ * start only (ms, a cursor's; null: none), $9 the bucket's length, $10 the default range's length, counted back from the
+ * start of the bucket that the end is in (intervals; 1970-01-05 was a Monday). Newest first. A bucket belongs to the range
+ * when from <= t < to; it is closed when its end is at or before H. The names of the page's sources are in every row.
+ * LATERAL and its LIMIT make it one walk down the index, however long the range. */
+static const char OHLC[] = RANGE_HEAD("$4", "$5", "CASE WHEN $3::int4 = 2592000 THEN date_trunc('month', e.till, 'UTC')"
+    "  ELSE date_bin($9::interval, e.till, timestamptz '1970-01-05 00:00:00+00') END - $10::interval")
     ", c AS MATERIALIZED (SELECT c.* FROM m CROSS JOIN k CROSS JOIN LATERAL (SELECT c.* FROM candles c"
     "  WHERE c.pair_id = m.id AND c.grain = $3::int4 AND c.t >= k.since"
     "  AND c.t < CASE WHEN $7::boolean AND $5::int8 IS NULL THEN 'infinity' ELSE k.till END"
@@ -90,7 +92,7 @@ static const char OHLC[] = RANGE_HEAD("$4", "$5", "$10::interval")
 /* $3 from, $4 to (ms, null: not given), $5 rows (a page and one), $6-$9 the cursor's ts (ms), source, ord (hex), id; null:
  * none. What is left of the cursor's own moment, and then whole moments until there are enough rows: each is one walk
  * along the index, however long the range, and only those few rows are put in total order. */
-#define HISTORY(order, compare) RANGE_HEAD("$3", "$4", "interval '1 hour'") \
+#define HISTORY(order, compare) RANGE_HEAD("$3", "$4", "e.till - interval '1 hour'") \
     ", t AS MATERIALIZED (SELECT t.*, s.name FROM m CROSS JOIN k CROSS JOIN LATERAL (" \
     "  (SELECT t.* FROM trades t WHERE t.pair_id = m.id AND t.ts = to_timestamp_ms($6::int8)" \
     "   AND t.ts >= k.since AND t.ts < LEAST(k.till, k.h)" \

@@ -23,11 +23,13 @@ def served(stack):
 def raw(stack, request):
     """What comes back for bytes that no HTTP library would send."""
     with socket.create_connection(("127.0.0.1", stack.port), 10) as s:
-        s.sendall(request)
-        s.shutdown(socket.SHUT_WR)
         received = b""
-        while chunk := s.recv(65536):
-            received += chunk
+        try:
+            s.sendall(request)
+            while chunk := s.recv(65536):
+                received += chunk
+        except ConnectionError:
+            pass  # nginx closed while bytes of ours were unread: what it answered before is here
     head, _, body = received.partition(b"\r\n\r\n")
     lines = head.decode("latin1").split("\r\n")
     headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines[1:])}
@@ -77,8 +79,8 @@ def test_errors_name_the_parameter(served, path, status, slug, param):
 @pytest.mark.parametrize("request_bytes, status", [
     (b"GET /%00 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400),
     (b"GET /%zz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400),
-    (b"GET /v1/price?asset=" + b"a" * 60000 + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 414),
-    (b"GET /v1/price HTTP/1.1\r\nHost: x\r\nX-Big: " + b"a" * 60000 + b"\r\nConnection: close\r\n\r\n", 431),
+    (b"GET /v1/price?asset=" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 414),
+    (b"GET /v1/price HTTP/1.1\r\nHost: x\r\nX-Big: " + b"a" * 9000 + b"\r\nConnection: close\r\n\r\n", 431),
     (b"GET /v1/price HTTP/1.1\r\nConnection: close\r\n\r\n", 400),
     (b"nonsense\r\n\r\n", 400),
     (b"POST /v1/price HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\nConnection: close\r\n\r\n", 413),

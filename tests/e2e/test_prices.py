@@ -182,3 +182,20 @@ def test_history_pages_both_ways_without_loss(timed):
 
 def amount(f):
     return exact.decimal(f) if f >= 0 else "-" + exact.decimal(-f)
+
+
+@pytest.mark.parametrize("grain", GRAINS)
+def test_limit_alone_gives_that_many_whole_buckets(new_stack, grain):
+    """Without from and to: the newest `limit` closed buckets, wherever in a bucket the horizon is."""
+    if not hasattr(new_stack, "dense"):
+        now = int(time.time())
+        new_stack.dense = new_stack().start()
+        new_stack.dense.ingest(tr.walk(5, "native", tr.USDC, now - 200 * 86400, now, 7000, level=0.12)
+                               + tr.walk(6, "native", tr.USDC, now - 15 * 3600, now, 15, level=0.12))
+        new_stack.dense.aggregate()
+    answer = new_stack.dense.get("/v1/ohlc", base="native", quote=tr.USDC, granularity=grain, limit=3)
+    assert [c["closed"] for c in answer.data["candles"]] == [True] * 3, answer
+    h = exact.millis(answer.json["as_of"])
+    newest = exact.millis(answer.data["candles"][-1]["t"])
+    assert newest + length(answer.data["candles"][-1]["t"], grain) * 1000 == exact.bucket(h, grain) * 1000
+    assert answer.json["pagination"]["next"] is None

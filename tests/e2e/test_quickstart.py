@@ -87,14 +87,16 @@ def test_first_start_serves_a_fresh_sample_and_a_second_one_takes_seconds(new_ru
     assert time.monotonic() - began < 5
     assert run.pids()[0] == before[0] and sorted(run.pids()) == sorted(before)
 
-    # one dead, by crash: repaired, the others stay
-    others = {name: run.pid(name) for name in SERVICES if name != "fcgi"}
-    for pid in [run.pid("fcgi"), *children(run.pid("fcgi"))]:
-        send(pid, signal.SIGKILL)
-    assert run.call("status", status=3)
+    # two dead, by crash: repaired on the same port, the others stay
+    others = {name: run.pid(name) for name in SERVICES if name not in ("fcgi", "nginx")}
+    for name in ("fcgi", "nginx"):
+        for pid in [run.pid(name), *children(run.pid(name))]:
+            send(pid, signal.SIGKILL)
+    assert run.call("status", status=3).stdout.count("not running") == 2
     run.call()
     assert {name: run.pid(name) for name in others} == others
     run.call("status")
+    assert run.call("url").stdout == f"http://127.0.0.1:{port}\n"
 
     # stopped, then started with the data it has
     stopped = run.pids()

@@ -78,7 +78,8 @@ static void price_is(const mpq_t price, const char *want)
     qn_buf_free(&b);
 }
 
-static void prices_are(const struct qn_candle *c, const char *open, const char *high, const char *low, const char *close)
+static void prices_are(const struct qn_candle *c, const char *open, const char *high, const char *low,
+                       const char *close)
 {
     price_is(c->open, open);
     price_is(c->high, high);
@@ -94,7 +95,8 @@ static void dec_is(const struct qn_dec *x, const char *want)
     qn_buf_free(&b);
 }
 
-static void volumes_are(const struct qn_candle *c, const char *base, const char *quote, const char *vwap, int64_t trades)
+static void volumes_are(const struct qn_candle *c, const char *base, const char *quote, const char *vwap,
+                        int64_t trades)
 {
     mpq_t q, b;
     mpq_inits(q, b, NULL);
@@ -171,7 +173,8 @@ static void low_vwap_high_is_no_invariant(void **state)
     struct qn_candle *c = *state;
     for (int i = 0; i < 92; i++)
         add_full(c, "0.0010000", "0.0000001", "18880", "618830673", 1, false);
-    prices_are(c, "0.000030509153511206126", "0.000030509153511206126", "0.000030509153511206126", "0.000030509153511206126");
+    prices_are(c, "0.000030509153511206126", "0.000030509153511206126", "0.000030509153511206126",
+               "0.000030509153511206126");
     volumes_are(c, "0.092", "0.0000092", "0.0001", 92);
 }
 

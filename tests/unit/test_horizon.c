@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * Copyright (c) the quoin authors
  *
- * What is closed (design, section 6): the clock, sources that lag, fall silent and come back, and that no pair's horizon
- * ever goes backwards.
+ * What is closed (design, section 6): the clock, sources that lag, fall silent and come back, and that no pair's
+ * horizon ever goes backwards.
  */
 #include "base/base.h"
 
