@@ -29,13 +29,7 @@ static int64_t deadline_of(const struct qn_store *s)
 
 enum qn_err qn_store_connect(struct qn_store *s, const struct qn_stmt *stmts, size_t n, int connect_ms)
 {
-    int64_t deadline = qn_clock_mono_ms() + connect_ms;
-    enum qn_err err = qn_pgconn_run_connect(s->conn, stmts, n, deadline);
-    if (err != QN_OK)
-        return err;
-    /* The functions that sum prices are called some twenty times for each: planning anew for every array of pairs would
-     * take most of the time (3.1 ms a price, 0.8 with this). */
-    return qn_pgconn_run_script(s->conn, "SET plan_cache_mode = force_generic_plan", deadline);
+    return qn_pgconn_run_connect(s->conn, stmts, n, qn_clock_mono_ms() + connect_ms);
 }
 
 void qn_store_close(struct qn_store *s)

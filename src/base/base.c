@@ -55,6 +55,16 @@ enum qn_err qn_str_u64(struct qn_str s, uint64_t max, uint64_t *out)
     return QN_OK;
 }
 
+enum qn_err qn_str_i64(struct qn_str s, int64_t max, int64_t *out)
+{
+    bool negative = s.n > 0 && s.p[0] == '-';
+    uint64_t v;
+    enum qn_err err = qn_str_u64((struct qn_str){s.p + negative, s.n - negative}, (uint64_t)max, &v);
+    if (err == QN_OK)
+        *out = negative ? -(int64_t)v : (int64_t)v;
+    return err;
+}
+
 bool qn_utf8_step(const char *p, size_t n, size_t *len)
 {
     const unsigned char *u = (const unsigned char *)p;

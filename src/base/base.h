@@ -77,6 +77,8 @@ static inline bool qn_str_starts(struct qn_str s, struct qn_str prefix)
 /* Reads a decimal integer without sign, blanks or leading zeros ("0" is one). QN_EINVAL: not of that form;
  * QN_ERANGE: above max. */
 QN_MUST enum qn_err qn_str_u64(struct qn_str s, uint64_t max, uint64_t *out);
+/* The same with an optional `-` in front; max bounds the absolute value. */
+QN_MUST enum qn_err qn_str_i64(struct qn_str s, int64_t max, int64_t *out);
 
 /* Looks at the UTF-8 sequence (RFC 3629) at the front of p[0..n), n > 0: *len is its length and true is returned; or
  * false, and *len (1-3) is how many bytes one U+FFFD stands for. */

@@ -17,7 +17,7 @@
 struct qn_pool {
     const struct qn_config *config;
     const struct qn_config_pool *pool;
-    const struct qn_route *routes;
+    const struct qn_route *const *routes;
     size_t n_routes;
     const struct qn_stmt *stmts;     /* prepared on each Postgres connection */
     size_t n_stmts;

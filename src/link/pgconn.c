@@ -451,13 +451,16 @@ static void begin(struct qn_pgconn *c, enum step step, int64_t deadline, qn_pgco
     qn_dues_set(&c->dues, &c->due, deadline);
 }
 
-/* SET, not start-up options: PgBouncer refuses those. PREPARE in the same message: one round trip for all. */
+/* SET, not start-up options: PgBouncer refuses those. PREPARE in the same message: one round trip for all. Statements are
+ * planned once and not for each set of parameters, and never compiled: either costs more than it saves where every
+ * statement is a few walks along an index. */
 static void make_setup(struct qn_pgconn *c, const struct qn_stmt *stmts, size_t n)
 {
     qn_buf_clear(&c->setup);
     qn_buf_printf(&c->setup,
                   "SET timezone = 'UTC'; SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres'; "
-                  "SET extra_float_digits = 1; SET bytea_output = 'hex'; SET jit = off; SET statement_timeout = %d;\n",
+                  "SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = %d; "
+                  "SET jit = off; SET plan_cache_mode = force_generic_plan;\n",
                   c->statement_ms);
     for (size_t i = 0; i < n; i++)
         qn_buf_printf(&c->setup, "PREPARE \"%s\" AS %s\n;\n", stmts[i].name, stmts[i].sql);

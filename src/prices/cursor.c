@@ -9,6 +9,7 @@
 #include "prices/cursor.h"
 
 enum { HASH_BYTES = crypto_generichash_BYTES_MIN, HASH_HEX = 2 * HASH_BYTES, MAX_TEXT = 2048 };
+#define MAX_MS INT64_C(1000000000000000)
 
 static void hash_query(struct qn_str query, char out[HASH_HEX + 1])
 {
@@ -41,19 +42,6 @@ static bool next_part(struct qn_str *rest, struct qn_str *part)
     return true;
 }
 
-/* A moment: milliseconds, perhaps before the epoch. */
-static bool read_ms(struct qn_str s, int64_t *out)
-{
-    bool negative = s.n > 0 && s.p[0] == '-';
-    uint64_t v;
-    if (negative)
-        s = (struct qn_str){s.p + 1, s.n - 1};
-    if (qn_str_u64(s, 1000000000000000, &v) != QN_OK)
-        return false;
-    *out = negative ? -(int64_t)v : (int64_t)v;
-    return true;
-}
-
 enum qn_err qn_cursor_read(struct qn_arena *arena, struct qn_str text, struct qn_cursor *c)
 {
     struct qn_str rest, hash, from, to, order;
@@ -70,8 +58,8 @@ enum qn_err qn_cursor_read(struct qn_arena *arena, struct qn_str text, struct qn
     rest = (struct qn_str){(const char *)bytes, n};
     hash_query(c->query, wanted);
     if (!next_part(&rest, &hash) || !qn_str_eq(hash, qn_str_of(wanted)) || !next_part(&rest, &from) ||
-        !next_part(&rest, &to) || !next_part(&rest, &order) || !read_ms(from, &c->from_ms) || !read_ms(to, &c->to_ms) ||
-        order.n != 1 || (order.p[0] != 'a' && order.p[0] != 'd') || !qn_str_utf8(rest) || memchr(rest.p, '\0', rest.n))
+        !next_part(&rest, &to) || !next_part(&rest, &order) || qn_str_i64(from, MAX_MS, &c->from_ms) != QN_OK ||
+        qn_str_i64(to, MAX_MS, &c->to_ms) != QN_OK || order.n != 1 || (order.p[0] != 'a' && order.p[0] != 'd') || !qn_str_utf8(rest) || memchr(rest.p, '\0', rest.n))
         return QN_EINVAL;
     c->asc = order.p[0] == 'a';
     c->key = rest;

@@ -50,19 +50,14 @@ static enum qn_want plan(struct qn_turn *turn)
     bool order_given = qn_request_param(turn->rq, "order").p != NULL;
     if (!qn_range_cursor(turn, s->query, order_given, &s->range, &s->key, &want))
         return want;
-    struct qn_cmd *cmd = qn_arena_array(turn->arena, 1, sizeof *cmd);
-    *cmd = qn_envelope_divergence_cmd(turn, &s->base);
-    turn->cmds = cmd;
-    turn->n_cmds = 1;
-    return QN_WANT_REDIS;
+    return qn_range_ask_redis(turn, &s->base);
 }
 
 static enum qn_want replies(struct qn_turn *turn, enum qn_err err, const struct qn_val *r, size_t n)
 {
     struct state *s = turn->state;
     struct qn_asset base, quote;
-    if (err == QN_OK && n == 1 && r[0].kind == QN_VAL_STR)
-        s->divergence = qn_envelope_divergence(r[0].str, &s->quote);
+    s->divergence = qn_range_divergence(err, r, n, &s->quote);
     s->inverse = qn_asset_stored(&s->base, &s->quote, &base, &quote);
     struct qn_str *p = qn_arena_array(turn->arena, 9, sizeof *p);
     p[0] = qn_arena_copy(turn->arena, qn_asset_str(&base));

@@ -29,22 +29,23 @@ bool qn_range_cursor(struct qn_turn *turn, struct qn_str query, bool order_given
     return true;
 }
 
+enum qn_want qn_range_ask_redis(struct qn_turn *turn, const struct qn_asset *base)
+{
+    struct qn_cmd *cmd = qn_arena_array(turn->arena, 1, sizeof *cmd);
+    *cmd = qn_envelope_divergence_cmd(turn, base);
+    turn->cmds = cmd;
+    turn->n_cmds = 1;
+    return QN_WANT_REDIS;
+}
+
+unsigned qn_range_divergence(enum qn_err err, const struct qn_val *r, size_t n, const struct qn_asset *quote)
+{
+    return err == QN_OK && n == 1 && r[0].kind == QN_VAL_STR ? qn_envelope_divergence(r[0].str, quote) : 0;
+}
+
 struct qn_str qn_range_param(struct qn_arena *arena, bool has, int64_t ms)
 {
     return has ? qn_arena_printf(arena, "%lld", (long long)ms) : QN_STR_NULL;
-}
-
-/* Milliseconds of our own store, perhaps before the epoch. */
-static bool read_ms(struct qn_str s, int64_t *out)
-{
-    bool negative = s.n > 0 && s.p[0] == '-';
-    uint64_t v;
-    if (negative)
-        s = (struct qn_str){s.p + 1, s.n - 1};
-    if (!s.p || qn_str_u64(s, INT64_MAX, &v) != QN_OK)
-        return false;
-    *out = negative ? -(int64_t)v : (int64_t)v;
-    return true;
 }
 
 enum qn_err qn_range_read(const struct qn_rows *rows, size_t ncols, const struct qn_range *range,
@@ -56,14 +57,14 @@ enum qn_err qn_range_read(const struct qn_rows *rows, size_t ncols, const struct
     *head = (struct qn_range_head){.reduced = c[1].n == 1 && c[1].p[0] == 't'};
     if (!c[0].p)
         return QN_MISS;
-    if (!read_ms(c[0], &head->h_ms) || !read_ms(c[2], &head->from_ms) || !read_ms(c[3], &head->to_ms))
+    if (qn_str_i64(c[0], INT64_MAX, &head->h_ms) != QN_OK || qn_str_i64(c[2], INT64_MAX, &head->from_ms) != QN_OK || qn_str_i64(c[3], INT64_MAX, &head->to_ms) != QN_OK)
         return QN_ECORRUPT;
     if (range->has_from)
         head->from_ms = range->from_ms;
     if (range->has_to)
         head->to_ms = range->to_ms;
     if (c[4].p && c[5].p) {
-        if (!read_ms(c[4], &head->since_ms) || !read_ms(c[5], &head->till_ms))
+        if (qn_str_i64(c[4], INT64_MAX, &head->since_ms) != QN_OK || qn_str_i64(c[5], INT64_MAX, &head->till_ms) != QN_OK)
             return QN_ECORRUPT;
         head->since_ms = head->since_ms > head->from_ms ? head->since_ms : head->from_ms;
         head->till_ms = head->till_ms < head->to_ms ? head->till_ms : head->to_ms;

@@ -28,6 +28,12 @@ struct qn_range_head {
 QN_MUST bool qn_range_cursor(struct qn_turn *turn, struct qn_str query, bool order_given, struct qn_range *range,
                              struct qn_str *key, enum qn_want *want);
 
+/* What a range asks of Redis, until it is served from there: the divergence of its base. So an answer knows whether Redis
+ * could be asked. */
+QN_MUST enum qn_want qn_range_ask_redis(struct qn_turn *turn, const struct qn_asset *base);
+/* The flag bits that the reply to it adds. */
+unsigned qn_range_divergence(enum qn_err err, const struct qn_val *r, size_t n, const struct qn_asset *quote);
+
 /* Milliseconds, or SQL NULL where has is false. */
 struct qn_str qn_range_param(struct qn_arena *arena, bool has, int64_t ms);
 

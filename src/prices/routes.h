@@ -8,7 +8,7 @@
 
 #include "web/turn.h"
 
-/* All routes of the pool, sorted by nothing: count into *n. Static. */
-const struct qn_route *qn_prices_routes(size_t *n);
+/* All routes of the pool: count into *n. Static. */
+const struct qn_route *const *qn_prices_routes(size_t *n);
 
 #endif

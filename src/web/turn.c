@@ -21,8 +21,8 @@ struct qn_cmd qn_turn_cmd(struct qn_turn *turn, const struct qn_str *argv, size_
 static const struct qn_route *find_route(const struct qn_app *app, struct qn_str path)
 {
     for (size_t i = 0; i < app->n_routes; i++)
-        if (qn_str_eq(path, qn_str_of(app->routes[i].path)))
-            return &app->routes[i];
+        if (qn_str_eq(path, qn_str_of(app->routes[i]->path)))
+            return app->routes[i];
     return NULL;
 }
 

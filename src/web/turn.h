@@ -35,7 +35,7 @@ enum qn_outcome { QN_OUTCOME_NONE, QN_OUTCOME_HIT, QN_OUTCOME_MISS, QN_OUTCOME_S
 /* What every request of a worker shares. */
 struct qn_app {
     const struct qn_config *config;
-    const struct qn_route *routes;
+    const struct qn_route *const *routes;
     size_t n_routes;
     /* /v1/readyz: the last result, kept for a second (a worker's own). */
     int64_t ready_at;            /* monotonic ms, 0 = never */

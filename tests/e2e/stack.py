@@ -73,6 +73,15 @@ def connects(path):
             return False
 
 
+def process_state(pid):
+    """One letter as in ps; X when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
+
+
 def children(pid):
     """The processes below pid, as /proc knows them."""
     below = {}
@@ -149,14 +158,18 @@ class Daemon:
 
     def kill(self):
         """SIGKILL to it and all below it."""
-        for pid in [self.pid, *children(self.pid)]:
+        for pid in [*self.pause(), self.pid]:
             send(pid, signal.SIGKILL)
         return self.wait(10)
 
     def pause(self):
-        """It hangs: SIGSTOP to it and all below it."""
-        for pid in [self.pid, *children(self.pid)]:
+        """It hangs: SIGSTOP to it and all below it. It comes first, so that it can't fork meanwhile."""
+        send(self.pid, signal.SIGSTOP)
+        wait_until(lambda: process_state(self.pid) in "TtZX", 10, f"{self.name} stands still")
+        below = children(self.pid)
+        for pid in below:
             send(pid, signal.SIGSTOP)
+        return below
 
     def resume(self):
         for pid in [*children(self.pid), self.pid]:

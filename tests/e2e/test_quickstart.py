@@ -11,7 +11,7 @@ import tempfile
 import time
 
 import pytest
-from stack import BUILD, ROOT, children, free_port, send, wait_until
+from stack import BUILD, ROOT, children, free_port, process_state, send, wait_until
 
 SERVICES = ("redis", "postgres", "fcgi", "nginx", "aggregator", "indexer")
 
@@ -44,11 +44,7 @@ class Quickstart:
 
 
 def running(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as f:
-            return f.read().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+    return process_state(pid) not in "ZX"
 
 
 @pytest.fixture

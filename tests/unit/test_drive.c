@@ -81,10 +81,10 @@ static enum qn_want rows_get(struct qn_turn *turn, enum qn_err err, const struct
     return say(turn, 503, QN_STR("down"));
 }
 
-static const struct qn_route routes[] = {
-    {.path = "/here", .methods = QN_GET, .plan = plan_here},
-    {.path = "/get", .methods = QN_GET, .plan = plan_get, .replies = replies_get, .rows = rows_get},
-};
+static const struct qn_route route_here = {.path = "/here", .methods = QN_GET, .plan = plan_here};
+static const struct qn_route route_get = {.path = "/get", .methods = QN_GET, .plan = plan_get, .replies = replies_get,
+                                          .rows = rows_get};
+static const struct qn_route *const routes[] = {&route_here, &route_get};
 
 struct run {
     struct qn_config *config;
