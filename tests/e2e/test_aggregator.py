@@ -752,3 +752,17 @@ def test_a_clustered_redis_is_refused(store):
     done = stack.run("quoin-aggregator", "--once", status=78)
     assert [e["event"] for e in events(done.stderr)] == ["redis-unfit"]
     assert "cluster" in done.stderr, tail(server.log)
+
+
+def test_end_of_an_import_wakes_the_aggregator(new_stack):
+    """A period of 30 s is not waited for: what a file brought is there within a moment."""
+    stack = new_stack({"aggregator": {"period_s": 30}, "prices": {"max_hot_lag_s": 100}})
+    stack.redis.start()
+    stack.migrate()
+    stack.aggregator.start()
+    wait_until(lambda: stack.sql("SELECT isfinite(closed_until) FROM progress WHERE source_id = 0")[0][0] == "t", 10,
+               "the first tick")
+    for n in range(3):
+        stack.ingest([{"id": f"wake-{n}", "ts": "2026-01-01T00:00:01Z", "source": "sdex", "base": "native", "quote": "fiat:USD",
+                       "base_amount": "1.0000000", "quote_amount": "0.5000000"}])
+        wait_until(lambda: stack.sql("SELECT max(trades) FROM candles")[0][0] == str(n + 1), 5, "the candle of the import")
