@@ -81,8 +81,7 @@ static void fail(struct indexer *ix, int status, const char *what, const char *w
 /* A statement on a connection of its own went wrong. */
 static void fail_query(struct indexer *ix, struct qn_pgconn *pg, enum qn_err err, const char *what)
 {
-    bool refused = err == QN_EPEER || err == QN_ECORRUPT;
-    fail(ix, refused ? QN_EXIT_INTERNAL : QN_EXIT_TEMPFAIL, what,
+    fail(ix, qn_pg_gone(err, qn_pgconn_sqlstate(pg)) ? QN_EXIT_TEMPFAIL : QN_EXIT_INTERNAL, what,
          err == QN_EPEER ? qn_pgconn_message(pg) : qn_err_name(err));
 }
 
@@ -446,8 +445,8 @@ static bool connect_all(struct indexer *ix)
         err = connect_within(ix, connect_lane, slot->lane);
         if (err) {
             struct qn_pgconn *pg = qn_lane_conn(slot->lane);
-            fail(ix, err == QN_EPEER ? QN_EXIT_INTERNAL : QN_EXIT_TEMPFAIL, "can't connect to Postgres",
-                 qn_pgconn_message(pg));
+            fail(ix, qn_pg_gone(err, qn_pgconn_sqlstate(pg)) ? QN_EXIT_TEMPFAIL : QN_EXIT_INTERNAL,
+                 "can't connect to Postgres", qn_pgconn_message(pg));
             return false;
         }
     }

@@ -263,18 +263,6 @@ static void give_up(struct qn_lane *l, enum qn_lane_state state, const struct qn
     qn_pgconn_close(l->pg); /* rolls back */
 }
 
-/* Whether a refusal means that the store is going or full, not that what we ask is wrong: connection exceptions,
- * insufficient resources, operator intervention, system errors, read-only after a failover. */
-static bool store_gone(const struct qn_pgresult *result)
-{
-    static const char *const classes[] = {"08", "53", "57", "58", "25006"};
-    for (size_t i = 0; i < QN_LEN(classes); i++) {
-        if (strncmp(result->sqlstate, classes[i], strlen(classes[i])) == 0)
-            return true;
-    }
-    return result->err != QN_EPEER;
-}
-
 static void on_failure(struct qn_lane *l, const struct qn_pgresult *result)
 {
     bool known = l->step == IDS && is_state(result, "23505"); /* an identity is there */
@@ -284,7 +272,7 @@ static void on_failure(struct qn_lane *l, const struct qn_pgresult *result)
         take_step(l, ROLLBACK);
         return;
     }
-    give_up(l, store_gone(result) ? QN_LANE_GONE : QN_LANE_BROKEN, result);
+    give_up(l, qn_pg_gone(result->err, result->sqlstate) ? QN_LANE_GONE : QN_LANE_BROKEN, result);
 }
 
 static void on_step(void *arg, const struct qn_pgresult *result)

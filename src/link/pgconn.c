@@ -381,6 +381,17 @@ static void on_io(evutil_socket_t fd, short what, void *arg)
 
 /* ---- the interface ---- */
 
+bool qn_pg_gone(enum qn_err err, const char *sqlstate)
+{
+    static const char *const states[] = {"08", "53", "57P", "58", "25006"};
+    if (err != QN_EPEER)
+        return err == QN_EUNAVAIL || err == QN_ETIMEOUT;
+    for (size_t i = 0; i < QN_LEN(states); i++)
+        if (strncmp(sqlstate, states[i], strlen(states[i])) == 0)
+            return true;
+    return false;
+}
+
 struct qn_pgconn *qn_pgconn_new(struct event_base *base, const char *dsn, const char *application, int statement_ms)
 {
     struct qn_pgconn *c = qn_xcalloc(1, sizeof(*c));

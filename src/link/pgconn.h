@@ -28,6 +28,10 @@ struct qn_pgresult {
 };
 typedef void (*qn_pgconn_cb)(void *arg, const struct qn_pgresult *result);
 
+/* Whether a step failed because the server can't be used now (no connection, or SQLSTATE classes 08, 53, 57P, 58 and
+ * 25006: going, full, broken, read-only), and not because what it was asked is wrong. */
+bool qn_pg_gone(enum qn_err err, const char *sqlstate);
+
 /* dsn (a libpq keyword/value string or URI) is copied; what it says of keepalives, tcp_user_timeout and
  * application_name holds. A host name in it is resolved blocking: use an address or a socket. statement_ms is the
  * server's own statement_timeout for this connection (0: none). */

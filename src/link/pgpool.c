@@ -218,13 +218,6 @@ static bool state_is(const struct qn_pgresult *result, const char *start)
     return result->err == QN_EPEER && strncmp(result->sqlstate, start, strlen(start)) == 0;
 }
 
-/* Whether the server, not the statement, is what failed: shutting down, starting, replica, out of something. */
-static bool server_failed(const struct qn_pgresult *result)
-{
-    return result->err == QN_EUNAVAIL || state_is(result, "08") || state_is(result, "57P") ||
-           state_is(result, "25006") || state_is(result, "53");
-}
-
 /* Whether it may go better on a new connection: the prepared statement is gone (26000) or its plan outdated (0A000), or
  * the connection was closed meanwhile. Statements of a pool only read, so that it does not matter how far it came. */
 static bool worth_retrying(const struct slot *slot, const struct qn_pgresult *result)
@@ -248,7 +241,7 @@ static void on_result(void *arg, const struct qn_pgresult *result)
     slot->call = NULL;
     slot->kept = true;
     struct qn_pgresult out = *result;
-    if (server_failed(result)) {
+    if (result->err != QN_ETIMEOUT && qn_pg_gone(result->err, result->sqlstate)) {
         out.err = QN_EUNAVAIL;
         failed(p, result->message);
     } else if (result->err == QN_ETIMEOUT) {

@@ -24,7 +24,7 @@ struct qn_pgpool *qn_pgpool_new(struct event_base *base, const struct qn_config_
 void qn_pgpool_free(struct qn_pgpool *p);
 
 /* The callback runs exactly once, never from within query: result.err QN_OK with rows, QN_ETIMEOUT, QN_EUNAVAIL (also
- * with classes 08, 53, 57P and 25006), QN_EPEER (the statement itself is refused), QN_ECANCEL. Parameters are copied.
+ * with classes 08, 53, 57P, 58 and 25006), QN_EPEER (the statement itself is refused), QN_ECANCEL. Parameters are copied.
  * QN_EUNAVAIL from here: refused at once (breaker open, queue of 1000 full), no callback. The sooner of deadline and
  * now + statement_ms (+ connect_ms when it has to connect) holds. */
 QN_MUST enum qn_err qn_pgpool_query(struct qn_pgpool *p, const struct qn_query *q, int64_t deadline, qn_pgconn_cb cb,

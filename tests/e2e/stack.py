@@ -157,9 +157,11 @@ class Daemon:
         return self.wait(seconds)
 
     def kill(self):
-        """SIGKILL to it and all below it."""
-        for pid in [*self.pause(), self.pid]:
+        """SIGKILL to it and all below it; all are gone afterwards."""
+        below = self.pause()
+        for pid in [*below, self.pid]:
             send(pid, signal.SIGKILL)
+        wait_until(lambda: all(process_state(pid) in "ZX" for pid in below), 10, f"{self.name}'s children are gone")
         return self.wait(10)
 
     def pause(self):
@@ -325,10 +327,10 @@ def toml(tables):
 
 class Stack:
     def __init__(self, postgres, config=None, clock_offset=None):
-        self.folder = tempfile.mkdtemp(prefix="quoin-e2e.", dir="/tmp")
-        os.chmod(self.folder, 0o755)  # nginx's workers are another user when the tests run as root
         self.postgres = postgres
         self.database = postgres.new_database()
+        self.folder = tempfile.mkdtemp(prefix="quoin-e2e.", dir="/tmp")
+        os.chmod(self.folder, 0o755)  # nginx's workers are another user when the tests run as root
         self.config_path = f"{self.folder}/quoin.toml"
         self.pool_socket = f"{self.folder}/prices.sock"
         self.env = {**os.environ, "QUOIN_CONFIG": self.config_path, "PATH": f"{BUILD}:{os.environ['PATH']}"}

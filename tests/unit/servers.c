@@ -226,13 +226,13 @@ struct server *servers_postgres(const char *const *args)
     postgres_program(s, "initdb", initdb, sizeof(initdb));
     postgres_program(s, "postgres", s->program, sizeof(s->program));
     (void)snprintf(s->text[0], sizeof(s->text[0]), "%s/data", s->dir);
-    s->pid = spawn(s, initdb, (const char *[]){"initdb", "--no-sync", "-U", "postgres", "-A", "trust", "-E", "UTF8",
+    s->pid = spawn(s, initdb, (const char *[]){initdb, "--no-sync", "-U", "postgres", "-A", "trust", "-E", "UTF8",
                                                "--locale=C", "-D", s->text[0], NULL});
     int status = -1;
     if (waitpid(s->pid, &status, 0) != s->pid || status != 0)
         die(s, "initdb failed");
     (void)snprintf(s->address, sizeof(s->address), "host=%s user=postgres dbname=postgres", s->dir);
-    add_args(s, (const char *[]){"postgres", "-D", s->text[0], "-k", s->dir, "-c", "listen_addresses=", "-c",
+    add_args(s, (const char *[]){s->program, "-D", s->text[0], "-k", s->dir, "-c", "listen_addresses=", "-c",
                                  "fsync=off", "-c", "shared_buffers=16MB", "-c", "autovacuum=off", "-c",
                                  "max_wal_size=64MB", NULL});
     add_args(s, args);

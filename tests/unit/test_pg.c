@@ -887,6 +887,20 @@ static void free_cancels_what_is_out(void **state)
     assert_int_equal(queued.err, QN_ECANCEL);
 }
 
+static void test_what_says_that_the_server_is_gone(void **state)
+{
+    (void)state;
+    static const char *const gone[] = {"08006", "53300", "57P01", "57P03", "58030", "25006"};
+    static const char *const refused[] = {"23505", "42P01", "57014", "22021", "40P01", "25P02", ""};
+    for (size_t i = 0; i < QN_LEN(gone); i++)
+        assert_true(qn_pg_gone(QN_EPEER, gone[i]));
+    for (size_t i = 0; i < QN_LEN(refused); i++)
+        assert_false(qn_pg_gone(QN_EPEER, refused[i]));
+    assert_true(qn_pg_gone(QN_EUNAVAIL, ""));
+    assert_true(qn_pg_gone(QN_ETIMEOUT, ""));
+    assert_false(qn_pg_gone(QN_ECORRUPT, ""));
+}
+
 int main(void)
 {
     static bool unprepared;
@@ -894,6 +908,7 @@ int main(void)
     /* the same without prepared statements, as behind a transaction-pooling PgBouncer */
 #define UNPREPARED(name) {#name " (prepare = false)", name, setup, teardown, &unprepared}
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_says_that_the_server_is_gone),
         TEST(a_new_connection_is_set_up),
         TEST(values_pass_exactly),
         TEST(text_that_postgres_has_not_is_refused_and_the_connection_stays),
