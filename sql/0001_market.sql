@@ -78,6 +78,7 @@ CREATE TABLE dirty (
     pair_id int4 NOT NULL,
     minute timestamptz NOT NULL
 );
+CREATE INDEX dirty_pair_minute ON dirty (pair_id, minute);
 
 -- One row a followed source, and row 0, the clock's. watermark, seen_at: the indexer's. closed_until, alive: decided and
 -- committed by the aggregator alone, with the candles.

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "aggregate/progress.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 enum { DAY_MS = 86400000, MAX_FOLLOWS = 256 };
@@ -39,7 +40,8 @@ static enum qn_err load_sources(struct qn_progress *p, struct qn_store *store)
 {
     static const char SQL[] =
         "SELECT f.source_id, " MS("f.watermark") ", " MS("f.seen_at") ", " MS("f.closed_until") ", f.alive, s.name,"
-        " EXISTS (SELECT FROM pair_followed x WHERE x.source_id = f.source_id)"
+        " EXISTS (SELECT FROM pair_followed x WHERE x.source_id = f.source_id),"
+        " (extract(epoch FROM clock_timestamp()) * 1000)::int8"
         " FROM progress f LEFT JOIN sources s ON s.id = f.source_id ORDER BY f.source_id";
     struct qn_rows rows;
     enum qn_err err = qn_store_run(store, SQL, 0, NULL, &rows);
@@ -59,6 +61,8 @@ static enum qn_err load_sources(struct qn_progress *p, struct qn_store *store)
             return QN_ECORRUPT;
         if (id == 0) {
             p->clock.closed_until = p->was_clock = s.closed_until;
+            if (qn_store_i64(&rows, i, 7, &p->store_now) != QN_OK)
+                return QN_ECORRUPT;
             continue;
         }
         s.id = (int16_t)id;
@@ -194,8 +198,21 @@ static void report(struct qn_progress *p)
     }
 }
 
+/* A horizon that was once set by a clock that runs ahead would stand in the future for good: so two clocks have to agree
+ * that a minute is over, this host's and the store's. */
+static void doubt_clock(struct qn_progress *p, bool was_ahead)
+{
+    int64_t ahead = p->clock.now - (p->store_now + qn_clock_offset_ms());
+    p->ahead = ahead > p->clock.grace;
+    if (ahead > 0)
+        p->clock.now -= ahead;
+    if (p->ahead && !was_ahead)
+        qn_log_warn("clock-ahead-of-store", QN_F_INT("by_ms", ahead));
+}
+
 enum qn_err qn_progress_load(struct qn_progress *p, struct qn_store *store, const struct qn_config *config, int64_t now)
 {
+    bool was_ahead = p->ahead;
     qn_progress_clear(p);
     p->clock.now = now;
     p->clock.grace = config->prices.grace_ms;
@@ -205,8 +222,9 @@ enum qn_err qn_progress_load(struct qn_progress *p, struct qn_store *store, cons
         err = load_open_from(p, store);
     if (err != QN_OK)
         return err;
-    if (p->was_clock > now)
-        qn_log_warn("clock-behind", QN_F_INT("by_ms", p->was_clock - now));
+    doubt_clock(p, was_ahead);
+    if (p->was_clock > p->clock.now)
+        qn_log_warn("clock-behind", QN_F_INT("by_ms", p->was_clock - p->clock.now));
     qn_horizon_decide(&p->clock, p->sources, p->n);
     if (p->n > 0)
         err = decide_pairs(p, store);

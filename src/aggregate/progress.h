@@ -21,6 +21,8 @@ struct qn_progress {
     struct qn_progress_was *was;   /* what the table said, by the side of sources */
     size_t n;
     int64_t was_clock;
+    int64_t store_now;             /* Postgres's clock */
+    bool ahead;                    /* this host's clock is ahead of it; said once */
     int64_t open_from;             /* no pair is closed beyond it: what lies before is late for every pair */
     bool changed;                  /* something is to be stored */
     bool moved;                    /* … that a reader can see: a horizon, or a source that fell silent or came back */

@@ -3,6 +3,8 @@
  */
 #include "base/base.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -99,6 +101,13 @@ bool qn_str_utf8(struct qn_str s)
         if (!qn_utf8_step(s.p + i, s.n - i, &len))
             return false;
     return true;
+}
+
+void qn_open_standard_fds(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_WRONLY) != fd)
+            _exit(QN_EXIT_INTERNAL);
 }
 
 QN_NORETURN static void out_of_memory(size_t n)

@@ -94,6 +94,10 @@ void *qn_xrealloc(void *p, size_t n);
 /* A NUL-terminated copy. */
 char *qn_xstrndup(const char *p, size_t n);
 
+/* Opens /dev/null for each of descriptors 0-2 that is closed, so that no file of ours gets its number and is read or
+ * written for it: what would be read from 0 can't be, rather than being empty. First in every program. */
+void qn_open_standard_fds(void);
+
 /* sysexits(3) that our programs use. */
 enum {
     QN_EXIT_OK = 0,

@@ -18,6 +18,11 @@ int64_t qn_clock_wall_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000 + wall_offset_ms;
 }
 
+int64_t qn_clock_offset_ms(void)
+{
+    return wall_offset_ms;
+}
+
 int64_t qn_clock_mono_us(void)
 {
     struct timespec t;

@@ -10,6 +10,8 @@
 
 /* Milliseconds since the epoch, UTC, plus the test offset. */
 int64_t qn_clock_wall_ms(void);
+/* What the test offset adds to it, in milliseconds; 0 but in tests. */
+int64_t qn_clock_offset_ms(void);
 /* Milliseconds of CLOCK_MONOTONIC. */
 int64_t qn_clock_mono_ms(void);
 /* Microseconds of CLOCK_MONOTONIC. */

@@ -29,6 +29,7 @@ static void usage(FILE *out)
 
 int main(int argc, char **argv)
 {
+    qn_open_standard_fds();
     enum { OPT_CHECK = 256, OPT_ONCE, OPT_TIMEOUT };
     static const struct option known[] = {
         {"config", required_argument, NULL, 'c'},

@@ -52,14 +52,6 @@ struct options {
     int max_requests;        /* -1: as configured */
 };
 
-/* A closed standard descriptor would become a socket, and then a target of somebody's printf. */
-static void open_standard_fds(void)
-{
-    for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != fd)
-            exit(QN_EXIT_INTERNAL);
-}
-
 static int usage_error(const char *what, const char *value)
 {
     fprintf(stderr, "quoin-fcgi: %s: %s; see quoin-fcgi --help\n", what, value);
@@ -152,7 +144,7 @@ int main(int argc, char **argv)
 {
     struct options o;
     qn_worker_block_signals();
-    open_standard_fds();
+    qn_open_standard_fds();
     int code = read_options(argc, argv, &o);
     if (code >= 0)
         return code;

@@ -29,6 +29,7 @@ static void usage(FILE *out)
 
 int main(int argc, char **argv)
 {
+    qn_open_standard_fds();
     enum { OPT_JSON = 256, OPT_CHECK };
     static const struct option options[] = {
         {"source", required_argument, NULL, 's'},

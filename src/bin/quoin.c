@@ -29,6 +29,7 @@ static void usage(FILE *out)
 
 int main(int argc, char **argv)
 {
+    qn_open_standard_fds();
     if (argc < 2) {
         usage(stderr);
         return QN_EXIT_USAGE;

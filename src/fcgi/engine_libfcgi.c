@@ -341,6 +341,20 @@ static void serve_listener(struct qn_engine_libfcgi *e)
         park(e, fd);
 }
 
+/* The pool ends and its socket's file is gone: nobody connects any more, and who waits in the queue is still answered.
+ * Within drain_ms, after which the master ends us. */
+static void serve_queue(struct qn_engine_libfcgi *e)
+{
+    const struct qn_pool *pool = e->w->pool;
+    int64_t until = qn_clock_mono_ms() + pool->pool->drain_ms;
+    while (qn_listen_unlinked(pool->listener) && qn_clock_mono_ms() < until) {
+        int fd = accept_one(e);
+        if (fd < 0)
+            return;
+        serve(e, fd);
+    }
+}
+
 void qn_engine_libfcgi_run(struct qn_engine_libfcgi *e)
 {
     struct qn_worker *w = e->w;
@@ -356,8 +370,9 @@ void qn_engine_libfcgi_run(struct qn_engine_libfcgi *e)
         if (e->ready && !w->stopping)
             serve_listener(e);
     }
-    /* siblings and successors must not wait for connections that nobody accepts from here */
     event_del(e->listener);
+    serve_queue(e);
+    /* siblings and successors must not wait for connections that nobody accepts from here */
     qn_listen_close(w->pool->listener);
     qn_worker_stage(w, QN_STAGE_EXITING);
     while (e->n_parked > 0) {

@@ -346,6 +346,12 @@ void qn_listen_unlink(struct qn_listener *l)
     l->path = NULL;
 }
 
+bool qn_listen_unlinked(const struct qn_listener *l)
+{
+    struct stat st;
+    return l->path && (lstat(l->path, &st) != 0 || st.st_dev != l->dev || st.st_ino != l->ino);
+}
+
 void qn_listen_close(struct qn_listener *l)
 {
     if (l->fd >= 0)

@@ -36,6 +36,8 @@ QN_MUST enum qn_err qn_listen_unix(const char *path, unsigned mode, const char *
 bool qn_listen_allows(const struct qn_listener *l, const struct sockaddr *peer);
 /* Removes our socket file, if it still is ours; the socket goes on. */
 void qn_listen_unlink(struct qn_listener *l);
+/* Whether the file that we made is gone or another's: nobody can connect any more, only those who wait in the queue. */
+bool qn_listen_unlinked(const struct qn_listener *l);
 /* Closes the socket (the file stays). A closed one is no-op. */
 void qn_listen_close(struct qn_listener *l);
 

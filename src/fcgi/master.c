@@ -94,7 +94,9 @@ static void stop(struct master *m, enum state state, int exit_code, int64_t now)
         return;
     if (m->state == RUNNING) {
         qn_notify_send(m->notify, "STOPPING=1");
-        /* from here on a client that connects is refused at once, instead of waiting in a queue that nobody serves */
+        /* From here on a client that connects is refused at once, instead of waiting in a queue that nobody serves. Who
+         * waits already is served: the workers see that the file is gone (and of a socket that was handed over, whoever
+         * has it next serves them). */
         qn_listen_unlink(m->pool->listener);
         qn_listen_close(m->pool->listener);
         m->exit_code = exit_code;

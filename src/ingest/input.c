@@ -46,8 +46,10 @@ enum qn_err qn_input_open(struct event_base *base, const char *path, size_t max_
     if (fd < 0)
         return QN_EIO;
     struct stat st;
-    if (fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
-        int saved = S_ISDIR(st.st_mode) ? EISDIR : errno;
+    int mode = fcntl(fd, F_GETFL);
+    bool closed = mode >= 0 && (mode & O_ACCMODE) == O_WRONLY; /* what stands for a standard input that isn't there */
+    if (closed || fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
+        int saved = closed ? EBADF : S_ISDIR(st.st_mode) ? EISDIR : errno;
         if (!standard)
             close(fd);
         errno = saved;

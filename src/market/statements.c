@@ -49,7 +49,8 @@ static const char PRICE[] =
 
 /* What a range of one market needs besides its rows, over m (the market, if it is known), k (H and the range) and v (what
  * was ingested: a file's trades widened to UTC days, a followed source's until H). $1, $2 the stored base and quote.
- * Columns: H, a followed source is silent, from, to, coverage from and to (not clipped). One row at least comes back: the
+ * Columns: H, a followed source is silent, from, to, coverage from and to (not clipped), trades of the range (or a little
+ * behind it) wait to be aggregated. One row at least comes back: the
  * range's own columns are null where it is empty. */
 #define RANGE_HEAD(from, to, default_from) \
     "WITH m AS MATERIALIZED (SELECT p.id, horizon(p.id) AS h FROM pairs p" \
@@ -65,7 +66,8 @@ static const char PRICE[] =
     "   ELSE GREATEST(m.h, ps.first_ts) END) AS till" \
     " FROM m JOIN pair_sources ps ON ps.pair_id = m.id LEFT JOIN progress f ON f.source_id = ps.source_id" \
     "), head AS MATERIALIZED (SELECT epoch_ms(k.h), k.reduced, epoch_ms(k.since), epoch_ms(k.till), epoch_ms(v.since)," \
-    "  epoch_ms(v.till) FROM k CROSS JOIN v)"
+    "  epoch_ms(v.till), EXISTS (SELECT FROM m JOIN dirty d ON d.pair_id = m.id WHERE d.minute >= k.since" \
+    "   AND d.minute < k.till + interval '1 month') FROM k CROSS JOIN v)"
 
 #define RANGE_COLUMNS " SELECT head.*,"
 

@@ -14,7 +14,15 @@
 
 unsigned qn_envelope_stale(const struct qn_turn *turn, int64_t h_ms)
 {
-    return turn->redis_down || turn->now_ms - h_ms > turn->app->config->prices.max_lag_ms ? QN_FLAG_STALE : 0;
+    const struct qn_config_prices *prices = &turn->app->config->prices;
+    int64_t lag = turn->now_ms - h_ms;
+    return turn->redis_down || lag > prices->max_lag_ms || lag < -prices->grace_ms ? QN_FLAG_STALE : 0;
+}
+
+struct qn_cmd qn_envelope_get(struct qn_turn *turn, struct qn_str key)
+{
+    const struct qn_str argv[] = {QN_STR("GETRANGE"), qn_arena_copy(turn->arena, key), QN_STR("0"), QN_STR("65535")};
+    return qn_turn_cmd(turn, argv, QN_LEN(argv));
 }
 
 struct qn_cmd qn_envelope_divergence_cmd(struct qn_turn *turn, const struct qn_asset *asset)
@@ -22,13 +30,19 @@ struct qn_cmd qn_envelope_divergence_cmd(struct qn_turn *turn, const struct qn_a
     struct qn_key key;
     if (qn_key_div(&key, qn_asset_str(asset)) != QN_OK)
         abort(); /* a bug: an asset always fits in a key */
-    const struct qn_str argv[] = {QN_STR("GET"), qn_arena_copy(turn->arena, qn_key_str(&key))};
-    return qn_turn_cmd(turn, argv, 2);
+    return qn_envelope_get(turn, qn_key_str(&key));
+}
+
+static bool is_true(struct json_object *o, const char *name)
+{
+    struct json_object *member;
+    return json_object_object_get_ex(o, name, &member) && json_object_is_type(member, json_type_boolean) &&
+           json_object_get_boolean(member);
 }
 
 unsigned qn_envelope_divergence(struct qn_str text, const struct qn_asset *quote)
 {
-    struct json_object *o = NULL, *per_quote, *member;
+    struct json_object *o = NULL, *per_quote;
     const char *why;
     unsigned flags = 0;
     if (!text.p)
@@ -36,10 +50,8 @@ unsigned qn_envelope_divergence(struct qn_str text, const struct qn_asset *quote
     struct qn_json_reader *reader = qn_json_reader_new();
     if (qn_json_read(reader, text, &o, &why) == QN_OK && json_object_is_type(o, json_type_object) &&
         json_object_object_get_ex(o, quote->text, &per_quote) && json_object_is_type(per_quote, json_type_object)) {
-        if (json_object_object_get_ex(per_quote, "checked", &member) && json_object_get_boolean(member))
-            flags |= QN_FLAG_DIVERGENCE_CHECKED;
-        if (json_object_object_get_ex(per_quote, "warning", &member) && json_object_get_boolean(member))
-            flags |= QN_FLAG_DIVERGENCE_WARNING;
+        flags |= is_true(per_quote, "checked") ? QN_FLAG_DIVERGENCE_CHECKED : 0u;
+        flags |= is_true(per_quote, "warning") ? QN_FLAG_DIVERGENCE_WARNING : 0u;
     }
     json_object_put(o);
     qn_json_reader_free(reader);

@@ -18,13 +18,17 @@ struct qn_envelope {
     struct qn_str next;        /* its cursor; p == NULL: null */
 };
 
-/* QN_FLAG_STALE or 0: Redis could not be asked, or H is further behind the clock than prices.max_lag. */
+/* QN_FLAG_STALE or 0: Redis could not be asked; or H is further behind the clock than prices.max_lag; or ahead of it by
+ * more than the grace: then somebody's clock is wrong, and what is called closed may not be. */
 unsigned qn_envelope_stale(const struct qn_turn *turn, int64_t h_ms);
 
 /* The bits that div:<asset> adds for this quote: text is the key's value, p == NULL when it isn't there. A value that is
  * not of the contract's form counts as absent. */
 unsigned qn_envelope_divergence(struct qn_str text, const struct qn_asset *quote);
 
+/* The command that reads a value: its first 64 KiB, and no value of ours is near that. Whatever stands under our key, it
+ * can't hold the connection up for longer than that takes. A key that isn't there reads as "". */
+struct qn_cmd qn_envelope_get(struct qn_turn *turn, struct qn_str key);
 /* The command that reads div:<asset>. */
 struct qn_cmd qn_envelope_divergence_cmd(struct qn_turn *turn, const struct qn_asset *asset);
 

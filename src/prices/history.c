@@ -31,11 +31,11 @@ static bool split_key(struct qn_turn *turn, struct qn_str key, struct qn_str out
         key.p = blank + 1;
     }
     out[3] = qn_arena_copy(turn->arena, key);
-    uint64_t ms;
+    int64_t ms;
     bool hex = out[2].n % 2 == 0;
     for (size_t i = 0; i < out[2].n; i++)
         hex = hex && ((out[2].p[i] >= '0' && out[2].p[i] <= '9') || (out[2].p[i] >= 'a' && out[2].p[i] <= 'f'));
-    return qn_str_u64(out[0], 1000000000000000, &ms) == QN_OK && hex && key.n > 0;
+    return qn_cursor_moment(out[0], &ms) && hex && key.n > 0;
 }
 
 static enum qn_want plan(struct qn_turn *turn)
@@ -66,8 +66,7 @@ static enum qn_want replies(struct qn_turn *turn, enum qn_err err, const struct 
     p[3] = qn_range_param(turn->arena, s->range.has_to, s->range.to_ms);
     p[4] = qn_arena_printf(turn->arena, "%d", s->range.limit + 1);
     if (s->key.p && !split_key(turn, s->key, p + 5))
-        return qn_turn_problem(turn, QN_P_INVALID_CURSOR, "cursor",
-                               QN_STR("This cursor is not one that this server gave for this query."));
+        return qn_range_bad_cursor(turn);
     turn->query = (struct qn_query){&qn_market_stmts[s->range.asc ? QN_STMT_HISTORY_ASC : QN_STMT_HISTORY_DESC], p};
     return QN_WANT_ROWS;
 }

@@ -57,8 +57,11 @@ static enum qn_want plan(struct qn_turn *turn)
     s->query = qn_arena_printf(turn->arena, "ohlc %s %s %s %d", s->base.text, s->quote.text, qn_grain_name(s->grain),
                                s->include_open);
     bool order_given = qn_request_param(turn->rq, "order").p != NULL;
+    int64_t before;
     if (!qn_range_cursor(turn, s->query, order_given, &s->range, &s->key, &want))
         return want;
+    if (s->key.p && !qn_cursor_moment(s->key, &before))
+        return qn_range_bad_cursor(turn);
     return qn_range_ask_redis(turn, &s->base);
 }
 

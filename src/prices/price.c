@@ -72,9 +72,8 @@ static enum qn_want plan(struct qn_turn *turn)
     if (!qn_params_pair(turn, "asset", true, &s->asset, &s->quote, &want) || !window_param(turn, &s->window, &want))
         return want;
     choose_key(turn, s);
-    const struct qn_str get[] = {QN_STR("GET"), s->key};
     struct qn_cmd *cmds = qn_arena_array(turn->arena, 2, sizeof *cmds);
-    cmds[0] = qn_turn_cmd(turn, get, 2);
+    cmds[0] = qn_envelope_get(turn, s->key);
     cmds[1] = qn_envelope_divergence_cmd(turn, &s->asset);
     turn->cmds = cmds;
     turn->n_cmds = 2;

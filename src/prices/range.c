@@ -7,6 +7,12 @@
 
 static const char PINNED[] = "public, max-age=86400, s-maxage=31536000, immutable";
 
+enum qn_want qn_range_bad_cursor(struct qn_turn *turn)
+{
+    return qn_turn_problem(turn, QN_P_INVALID_CURSOR, "cursor",
+                           QN_STR("This cursor is not one that this server gave for this query."));
+}
+
 bool qn_range_cursor(struct qn_turn *turn, struct qn_str query, bool order_given, struct qn_range *range,
                      struct qn_str *key, enum qn_want *want)
 {
@@ -16,13 +22,13 @@ bool qn_range_cursor(struct qn_turn *turn, struct qn_str query, bool order_given
     if (!text.p)
         return true;
     if (qn_cursor_read(turn->arena, text, &c) != QN_OK || (range->has_from && range->from_ms != c.from_ms) ||
-        (range->has_to && range->to_ms != c.to_ms) || (order_given && range->asc != c.asc)) {
-        *want = qn_turn_problem(turn, QN_P_INVALID_CURSOR, "cursor",
-                                QN_STR("This cursor is not one that this server gave for this query."));
+        (range->has_to && (!c.has_to || range->to_ms != c.to_ms)) || (order_given && range->asc != c.asc)) {
+        *want = qn_range_bad_cursor(turn);
         return false;
     }
-    range->has_from = range->has_to = true;
+    range->has_from = true;
     range->from_ms = c.from_ms;
+    range->has_to = c.has_to;
     range->to_ms = c.to_ms;
     range->asc = c.asc;
     *key = c.key;
@@ -48,13 +54,18 @@ struct qn_str qn_range_param(struct qn_arena *arena, bool has, int64_t ms)
     return has ? qn_arena_printf(arena, "%lld", (long long)ms) : QN_STR_NULL;
 }
 
+static bool is_true(struct qn_str s)
+{
+    return s.n == 1 && s.p[0] == 't';
+}
+
 enum qn_err qn_range_read(const struct qn_rows *rows, size_t ncols, const struct qn_range *range,
                           struct qn_range_head *head)
 {
     if (rows->nrows == 0 || rows->ncols != ncols)
         return QN_ECORRUPT;
     const struct qn_str *c = rows->cells;
-    *head = (struct qn_range_head){.reduced = c[1].n == 1 && c[1].p[0] == 't'};
+    *head = (struct qn_range_head){.reduced = is_true(c[1]), .pending = is_true(c[6])};
     if (!c[0].p)
         return QN_MISS;
     if (qn_str_i64(c[0], INT64_MAX, &head->h_ms) != QN_OK || qn_str_i64(c[2], INT64_MAX, &head->from_ms) != QN_OK || qn_str_i64(c[3], INT64_MAX, &head->to_ms) != QN_OK)
@@ -91,9 +102,10 @@ void qn_range_put_coverage(struct qn_buf *b, const struct qn_range_head *head)
 static struct qn_str cacheability(const struct qn_turn *turn, const struct qn_range *range,
                                   const struct qn_range_head *head, int64_t last_end_ms, bool open)
 {
-    if (!range->has_to || open || last_end_ms > head->h_ms)
+    if (!range->has_to || open || last_end_ms > head->h_ms || head->pending)
         return QN_STR("public, max-age=5");
-    if (last_end_ms < head->h_ms - turn->app->config->prices.settle_ms && head->covered)
+    /* What is pinned is the same for a year: the state of a source now doesn't belong into it. */
+    if (last_end_ms < head->h_ms - turn->app->config->prices.settle_ms && head->covered && !head->reduced)
         return qn_str_of(PINNED);
     return QN_STR("public, max-age=60");
 }
@@ -132,7 +144,8 @@ void qn_range_put(struct qn_turn *turn, const struct qn_range *range, const stru
         .list = true,
     };
     if (key.p) {
-        struct qn_cursor c = {query, head->from_ms, head->to_ms, range->asc, key};
+        /* Open buckets end behind H: such a range keeps no end, or its next page would end at H. */
+        struct qn_cursor c = {query, head->from_ms, head->to_ms, range->has_to || !open, range->asc, key};
         e.next = qn_cursor_put(turn->arena, &c);
     }
     turn->outcome = turn->redis_down ? QN_OUTCOME_STALE : QN_OUTCOME_MISS;

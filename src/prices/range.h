@@ -11,17 +11,21 @@
 #include "prices/envelope.h"
 #include "prices/params.h"
 
-enum { QN_RANGE_COLUMNS = 6 };
+enum { QN_RANGE_COLUMNS = 7 };
 
-/* The first six columns of a range statement's rows (market/statements.c). */
+/* The first columns of a range statement's rows (market/statements.c). */
 struct qn_range_head {
     int64_t h_ms;
     bool reduced;
     int64_t from_ms, to_ms;         /* resolved */
     bool covered;                   /* anything of the range was ingested */
     int64_t since_ms, till_ms;      /* coverage, clipped to the range */
+    bool pending;                   /* trades of the range wait to be aggregated: it will change */
     size_t n;                       /* rows with data */
 };
+
+/* 400 invalid-cursor. */
+QN_MUST enum qn_want qn_range_bad_cursor(struct qn_turn *turn);
 
 /* Reads `cursor` if it is given, for a query that is identified by `query`: sets range from it and *key to the last row's
  * (else p == NULL). False: answered 400 invalid-cursor (of another query, or at odds with from, to or order). */

@@ -76,7 +76,8 @@ static bool refuse_query(struct qn_turn *turn, enum qn_want *want)
         struct qn_str name = rq->params[i].name;
         if (!known_param(turn->route, name)) {
             *want = qn_turn_problem(turn, QN_P_UNKNOWN_PARAMETER, name.p,
-                                    qn_arena_printf(turn->arena, "This path has no parameter '%.64s'.", name.p));
+                                    name.n <= 64 ? qn_arena_printf(turn->arena, "This path has no parameter '%s'.", name.p)
+                                                 : QN_STR("This path has no parameter of that name."));
             return true;
         }
         for (size_t j = 0; j < i; j++)

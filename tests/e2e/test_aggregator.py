@@ -772,3 +772,39 @@ def test_end_of_an_import_wakes_the_aggregator(new_stack):
         stack.ingest([{"id": f"wake-{n}", "ts": "2026-01-01T00:00:01Z", "source": "sdex", "base": "native", "quote": "fiat:USD",
                        "base_amount": "1.0000000", "quote_amount": "0.5000000"}])
         wait_until(lambda: stack.sql("SELECT max(trades) FROM candles")[0][0] == str(n + 1), 5, "the candle of the import")
+
+
+def test_a_clock_that_runs_ahead_closes_nothing_early(store):
+    """This host's clock and the store's have to agree that a minute is over: a horizon in the future would stay there."""
+    stack = store()
+    stack.sql("CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS"
+              " $$ SELECT pg_catalog.clock_timestamp() - interval '10 minutes' $$")
+    stack.sql(f"ALTER DATABASE {stack.database} SET search_path = public, pg_catalog")
+    now = time.time()
+    stack.ingest([trade(1, now - 3600), trade(2, now - 30)])
+    done = events(stack.aggregate().stderr)
+    h = int(one(stack, "SELECT extract(epoch FROM closed_until)::int8 FROM progress WHERE source_id = 0"))
+    assert now - 600 - 65 - 60 <= h <= now - 600 + 60
+    assert [e["event"] for e in done].count("clock-ahead-of-store") == 1
+
+
+def test_a_correction_reaches_every_price_that_it_touches(store):
+    """A late trade of native's market in the reference's stand-in: native's other names, and prices that hop over it."""
+    stack = store({"aggregator": {"rewrite_s": 55}})
+    other = "AQUA-GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN"
+    now = time.time()
+    stack.ingest([trade(n, now - 7200 + 60 * n, pair=("native", tr.USDC)) for n in range(100)]
+                 + [trade(f"a{n}", now - 7200 + 60 * n, "2.0000000", "3.0000000", pair=(other, "native")) for n in range(100)])
+    stack.aggregate()
+    stack.aggregator.start()
+    keys = ["price:native:86400", "price:crypto%3AXLM:86400", f"price:{other}:86400"]
+    wait_until(lambda: all(stack.redis_call("GET", key) for key in keys), 15, "hot prices")
+    stack.ingest([trade("late", now - 3700, "1000.0000000", "9000.0000000", pair=("native", tr.USDC))])
+
+    def prices():
+        return [json.loads(stack.redis_call("GET", key).split(b"\n")[2])["price"] for key in keys]
+    old = ["0.5", "0.5", "0.75"]
+    wait_until(lambda: all(a != b for a, b in zip(prices(), old)), 8, "all three corrected")
+    native, xlm, hop = prices()
+    assert native == xlm
+    assert abs(exact.Fraction(hop) - exact.Fraction(native) * 3 / 2) < exact.Fraction(1, 10 ** 15)  # both truncated

@@ -149,6 +149,21 @@ def test_corrupt_value_is_a_miss_and_healed(running, make):
                5, "the key is a hot value again")
 
 
+def test_huge_value_under_a_key_holds_nobody_up(running):
+    """Redis would send it whole: 64 MB take longer than a command may, and the breaker would open for everything."""
+    fresh(running)
+    running.redis_call("CONFIG", "SET", "maxmemory", "0")
+    try:
+        running.redis_call("SETRANGE", "div:native", 64 << 20, "x")
+        for _ in range(40):
+            answer = running.get("/v1/price", **PRICE)
+            assert answer.status == 200 and answer.json["stale_flag"] is False
+            assert answer.json["flags"]["divergence_checked"] is False
+    finally:
+        running.redis_call("DEL", "div:native")
+        running.redis_call("CONFIG", "SET", "maxmemory", "128mb")
+
+
 def test_worker_killed_is_respawned_and_service_goes_on(running):
     with Load(running) as load:
         for _ in range(3):

@@ -86,7 +86,9 @@ def test_errors_name_the_parameter(served, path, status, slug, param):
     (b"POST /v1/price HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\nConnection: close\r\n\r\n", 413),
     (b"DELETE /v1/price?asset=native HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
     (b"TRACE /v1/price HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
-], ids=["nul", "escape", "uri", "header", "no-host", "nonsense", "body", "delete", "trace"])
+    (b"GET /v1/price HTTP/3.0\r\nHost: x\r\nConnection: close\r\n\r\n", 505),
+    (b"GET /v1/price HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: foo\r\nConnection: close\r\n\r\n", 501),
+], ids=["nul", "escape", "uri", "header", "no-host", "nonsense", "body", "delete", "trace", "version", "transfer"])
 def test_what_nginx_refuses_is_a_problem_document_too(served, request_bytes, status):
     got, headers, body = raw(served, request_bytes)
     assert got == status

@@ -303,6 +303,39 @@ def test_memory_is_flat(new_stack):
         assert peaks[1] < peaks[0] + 2048 and peaks[1] < 40_000, peaks  # KiB
 
 
+def test_terminated_while_it_numbers_a_market_is_75(empty):
+    """The connection that makes ids goes away like any other: run it again."""
+    gate = subprocess.Popen(["psql", "-X", "-q", "-h", empty.postgres.socket, "-U", "postgres", "-d", empty.database],
+                            stdin=subprocess.PIPE, text=True)
+    process = subprocess.Popen(["quoin-indexer", "--source", "ndjson", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=empty.env)
+    try:
+        gate.stdin.write("BEGIN; LOCK TABLE assets;\n")
+        gate.stdin.flush()
+        waiting = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        wait_until(lambda: empty.sql("SELECT 1 FROM pg_locks WHERE relation = 'assets'::regclass AND granted"
+                                     " AND mode = 'AccessExclusiveLock'"), 10, "the table is locked")
+        process.stdin.write(text([trade(1)]))
+        process.stdin.close()
+        pid = wait_until(lambda: empty.sql(waiting), 10, "the indexer waits")[0][0]
+        empty.sql(f"SELECT pg_terminate_backend({pid})")
+        assert process.wait(20) == 75
+        assert "run again" in process.stderr.read()
+    finally:
+        process.stderr.close()
+        if process.poll() is None:
+            process.kill()
+        gate.stdin.close()
+        gate.wait(10)
+    assert count(empty) == 0
+
+
+def test_no_standard_input_is_66(empty):
+    done = subprocess.run(["bash", "-c", "exec quoin-indexer --source ndjson - <&-"], env=empty.env, capture_output=True,
+                          timeout=20)
+    assert done.returncode == 66, done.stderr
+
+
 # ---- followed sources
 
 class Follower:

@@ -199,3 +199,52 @@ def test_limit_alone_gives_that_many_whole_buckets(new_stack, grain):
     newest = exact.millis(answer.data["candles"][-1]["t"])
     assert newest + length(answer.data["candles"][-1]["t"], grain) * 1000 == exact.bucket(h, grain) * 1000
     assert answer.json["pagination"]["next"] is None
+
+
+def test_what_is_not_aggregated_yet_is_not_pinned(new_stack):
+    """Coverage is committed with the trades, candles after them: until then an empty range is not the last word."""
+    stack = new_stack().start()
+    now = int(time.time())
+    stack.ingest(tr.walk(51, "native", tr.USDC, now - 3600, now, 60, level=0.12))
+    stack.aggregate()
+    day = (now - 40 * 86400) // 86400 * 86400
+    stack.ingest(tr.walk(52, "native", tr.USDC, day + 3600, day + 7200, 60, level=0.12))
+    ask = {"base": "native", "quote": tr.USDC, "granularity": "1h", "from_": day, "to": day + 86400}
+    early = stack.get("/v1/ohlc", **ask)
+    assert early.data["candles"] == [] and early.headers["cache-control"] == "public, max-age=5"
+    stack.aggregate()
+    late = stack.get("/v1/ohlc", **ask)
+    assert late.data["candles"] and "immutable" in late.headers["cache-control"]
+
+
+def test_open_buckets_are_paged_without_loss(new_stack):
+    stack = new_stack().start()
+    minute = int(time.time()) // 60 * 60
+    times = [minute + 60 * n + 1 for n in range(-3, 4)]
+    stack.ingest([{"id": str(t), "ts": exact.iso(t * 1000), "source": "sdex", "base": "native", "quote": tr.USDC,
+                   "base_amount": "1.0000000", "quote_amount": "0.5000000"} for t in times])
+    stack.aggregate()
+    for order in ("asc", "desc"):
+        for limit in (1, 2, 3, 1000):
+            got, cursor = [], {}
+            while True:
+                answer = stack.get("/v1/ohlc", base="native", quote=tr.USDC, granularity="1m", include_open="true", limit=limit,
+                                   order=order, from_=minute - 3600, **cursor)
+                page = [c["t"] for c in answer.data["candles"]]
+                got += page if order == "desc" else page[::-1]
+                assert answer.headers["cache-control"] == "public, max-age=5"
+                cursor = {"cursor": answer.json["pagination"]["next"]}
+                if not cursor["cursor"]:
+                    break
+            assert got == [exact.iso((t - 1) * 1000)[:19] + "Z" for t in reversed(times)], (order, limit)
+
+
+def test_changed_cursors_are_400(timed):
+    stack, markets = timed
+    (base, quote), _ = newest_markets(markets, 1)[0]
+    ask = {"base": base, "quote": quote, "limit": 1, "granularity": "1m", "from_": 0}
+    cursor = stack.get("/v1/ohlc", **ask).json["pagination"]["next"]
+    for i in range(0, len(cursor or ""), 5):
+        for changed in (cursor[:i], cursor[:i] + ("A" if cursor[i] != "A" else "B") + cursor[i + 1:]):
+            answer = stack.get("/v1/ohlc", cursor=changed, **ask)
+            assert (answer.status, answer.slug, answer.json["param"]) == (400, "invalid-cursor", "cursor")

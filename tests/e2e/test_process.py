@@ -394,6 +394,27 @@ def test_lagoon_444_term_lets_a_request_under_way_finish(new_pool):
     assert pool.process.wait(3) == 0
 
 
+def test_who_waits_in_the_queue_at_term_is_still_answered(new_pool):
+    """A stop loses nobody who had connected: 60 requests wait behind a stopped worker when TERM comes."""
+    pool = new_pool(workers=1).start()
+    worker = children(pool.process.pid)[0]
+    os.kill(worker, signal.SIGSTOP)
+    waiting = []
+    try:
+        for _ in range(60):
+            c = Connection(pool.socket, timeout=10)
+            c.send(request())
+            waiting.append(c)
+        pool.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: not os.path.exists(pool.socket), 5, "the socket's file is gone")
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    assert [c.read_response().status for c in waiting] == [200] * 60
+    for c in waiting:
+        c.close()
+    assert pool.process.wait(10) == 0
+
+
 def test_a_connection_accepted_before_term_is_still_answered(new_pool):
     pool = new_pool(workers=1, receive_ms=3000, request_ms=4000).start()
     with Connection(pool.socket) as c:

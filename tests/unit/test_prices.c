@@ -297,9 +297,9 @@ static void test_bad_parameters_are_named(void **state QN_UNUSED)
 
 /* ---- ranges ---- */
 
-#define HEAD(since, till) "1776868260000", "f", "1776764260000", "1776868260000", since, till
+#define HEAD(since, till) "1776868260000", "f", "1776764260000", "1776868260000", since, till, "f"
 
-static const char *CANDLES[3][20] = {
+static const char *CANDLES[3][21] = {
     {HEAD("1776000000000", "1776868260000"), "1776862800000", "1", "1", "4", "1", "2", "1", "3", "1", "10", "25", "5", "a,b", "t"},
     {HEAD("1776000000000", "1776868260000"), "1776859200000", "1", "3", "1", "3", "1", "3", "1", "3", "3.0", "1.0", "1", "a,b", "t"},
     {HEAD("1776000000000", "1776868260000"), "1776855600000", "1", "3", "1", "3", "1", "3", "1", "3", "3", "1", "1", "a,b", "t"},
@@ -318,7 +318,7 @@ static void ohlc(const char *uri, size_t n)
     const struct qn_val nil = {.kind = QN_VAL_NIL};
     assert_int_equal(fixture_get(&f, uri), QN_WANT_REDIS);
     assert_int_equal(qn_turn_replies(&f.turn, QN_OK, &nil, 1), QN_WANT_ROWS);
-    struct qn_rows rows = rows_of(CANDLES[0], n, 20);
+    struct qn_rows rows = rows_of(CANDLES[0], n, 21);
     assert_int_equal(qn_turn_rows(&f.turn, QN_OK, &rows), QN_WANT_DONE);
     assert_int_equal(f.turn.rs.status, 200);
 }
@@ -394,23 +394,23 @@ static void test_cache_control_of_ranges(void **state QN_UNUSED)
 /* "no trades" and "not ingested" are different answers. */
 static void test_coverage_is_clipped_and_null_where_nothing_was_ingested(void **state QN_UNUSED)
 {
-    const char *row[20] = {HEAD("1776000000000", "1776868260000"), NULL};
+    const char *row[21] = {HEAD("1776000000000", "1776868260000"), NULL};
     const struct qn_val nil = {.kind = QN_VAL_NIL};
     assert_int_equal(fixture_get(&f, "/v1/ohlc?base=native&quote=fiat:EUR"), QN_WANT_REDIS);
     assert_int_equal(qn_turn_replies(&f.turn, QN_OK, &nil, 1), QN_WANT_ROWS);
-    struct qn_rows rows = rows_of(row, 1, 20);
+    struct qn_rows rows = rows_of(row, 1, 21);
     assert_int_equal(qn_turn_rows(&f.turn, QN_OK, &rows), QN_WANT_DONE);
     assert_true(body_has("\"candles\":[],\"coverage\":{\"from\":\"2026-04-21T09:37:40.000Z\",\"to\":\"2026-04-22T14:31:00.000Z\"}"));
     row[4] = row[5] = NULL;
     assert_int_equal(fixture_get(&f, "/v1/ohlc?base=native&quote=fiat:EUR"), QN_WANT_REDIS);
     assert_int_equal(qn_turn_replies(&f.turn, QN_OK, &nil, 1), QN_WANT_ROWS);
-    rows = rows_of(row, 1, 20);
+    rows = rows_of(row, 1, 21);
     assert_int_equal(qn_turn_rows(&f.turn, QN_OK, &rows), QN_WANT_DONE);
     assert_true(body_has("\"candles\":[],\"coverage\":{\"from\":null,\"to\":null}"));
     row[0] = NULL; /* no aggregator has run yet */
     assert_int_equal(fixture_get(&f, "/v1/ohlc?base=native&quote=fiat:EUR"), QN_WANT_REDIS);
     assert_int_equal(qn_turn_replies(&f.turn, QN_OK, &nil, 1), QN_WANT_ROWS);
-    rows = rows_of(row, 1, 20);
+    rows = rows_of(row, 1, 21);
     assert_int_equal(qn_turn_rows(&f.turn, QN_OK, &rows), QN_WANT_DONE);
     assert_problem(&f, 503, "warming-up", NULL);
 }
@@ -425,7 +425,7 @@ static void test_as_of_is_the_end_of_a_past_range_and_never_beyond_h(void **stat
 
 static void test_history_rows_unpriced_trades_and_cursor_of_the_full_key(void **state QN_UNUSED)
 {
-    static const char *const TRADES[2][14] = {
+    static const char *const TRADES[2][15] = {
         {HEAD("1776000000000", "1776868260000"), "10 a|b", "sdex", "1776868200123", "922337203685.4775807", "1.0000000", "1", "3", "010110"},
         {HEAD("1776000000000", "1776868260000"), "10-2", "sdex", "1776868200123", "-1.5", "0.0000000", NULL, NULL, "010109"},
     };
@@ -435,7 +435,7 @@ static void test_history_rows_unpriced_trades_and_cursor_of_the_full_key(void **
                                               : "/v1/history?base=crypto:BTC&quote=fiat:EUR"), QN_WANT_REDIS);
         assert_int_equal(qn_turn_replies(&f.turn, QN_OK, &nil, 1), QN_WANT_ROWS);
         assert_string_equal(f.turn.query.stmt->name, "history_desc");
-        struct qn_rows rows = rows_of(TRADES[0], 2, 14);
+        struct qn_rows rows = rows_of(TRADES[0], 2, 15);
         assert_int_equal(qn_turn_rows(&f.turn, QN_OK, &rows), QN_WANT_DONE);
         assert_true(body_has(flip ? "{\"id\":\"10 a|b\",\"source\":\"sdex\",\"ts\":\"2026-04-22T14:30:00.123Z\",\"price\":\"3\","
                                     "\"base_amount\":\"1\",\"quote_amount\":\"922337203685.4775807\"}"
@@ -447,7 +447,7 @@ static void test_history_rows_unpriced_trades_and_cursor_of_the_full_key(void **
     }
     assert_int_equal(fixture_get(&f, "/v1/history?base=crypto:BTC&quote=fiat:EUR&limit=1"), QN_WANT_REDIS);
     assert_int_equal(qn_turn_replies(&f.turn, QN_OK, &nil, 1), QN_WANT_ROWS);
-    struct qn_rows rows = rows_of(TRADES[0], 2, 14);
+    struct qn_rows rows = rows_of(TRADES[0], 2, 15);
     assert_int_equal(qn_turn_rows(&f.turn, QN_OK, &rows), QN_WANT_DONE);
     const char *next = strstr(f.turn.rs.body.p, "\"next\":\"") + 8;
     struct qn_arena *keep = qn_arena_new(4096);
@@ -465,16 +465,94 @@ static void test_history_rows_unpriced_trades_and_cursor_of_the_full_key(void **
 /* Whatever a client makes of a cursor, it is 400 or a cursor of ours. */
 static void test_mutated_cursors_are_refused_or_ours(void **state QN_UNUSED)
 {
-    struct qn_cursor c = {QN_STR("q"), 1000, 2000, true, QN_STR("1776868200123 sdex 01 x")}, read = {.query = QN_STR("q")};
+    struct qn_cursor c = {QN_STR("q"), 1000, 2000, true, true, QN_STR("1776868200123 sdex 01 x")}, read = {.query = QN_STR("q")};
     struct qn_str text = qn_cursor_put(f.arena, &c);
     assert_int_equal(qn_cursor_read(f.arena, text, &read), QN_OK);
     assert_true(qn_str_eq(read.key, c.key) && read.asc && read.from_ms == 1000 && read.to_ms == 2000);
     read.query = QN_STR("p");
     assert_int_equal(qn_cursor_read(f.arena, text, &read), QN_EINVAL);
-    for (size_t cut = 0; cut < 40; cut++) {
-        read.query = QN_STR("q");
-        assert_int_equal(qn_cursor_read(f.arena, (struct qn_str){text.p, cut}, &read), QN_EINVAL);
+    static const char LETTERS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    char *copy = qn_xstrndup(text.p, text.n);
+    read.query = QN_STR("q");
+    for (size_t i = 0; i < text.n; i++) {
+        assert_int_equal(qn_cursor_read(f.arena, (struct qn_str){text.p, i}, &read), QN_EINVAL); /* cut */
+        for (const char *letter = LETTERS; *letter; letter++) {
+            copy[i] = *letter;
+            enum qn_err err = qn_cursor_read(f.arena, (struct qn_str){copy, text.n}, &read);
+            assert_int_equal(err, *letter == text.p[i] ? QN_OK : QN_EINVAL);
+        }
+        copy[i] = text.p[i];
     }
+    free(copy);
+}
+
+/* Whoever makes a cursor of our form (the hash is no secret) gets 400 for what Postgres would choke on. */
+static void test_forged_cursors_are_400(void **state QN_UNUSED)
+{
+    static const struct {
+        int64_t from_ms, to_ms;
+        const char *key;
+    } CURSORS[] = {{0, 1776868260000, "abc"}, {0, 1776868260000, ""}, {0, 1776868260000, "99999999999999999999"},
+                   {-999999999999999, 1776868260000, "5"}, {0, 999999999999999, "5"}, {2000, 1000, "5"}};
+    for (size_t i = 0; i < QN_LEN(CURSORS); i++)
+        for (int history = 0; history < 2; history++) {
+            struct qn_cursor c = {history ? QN_STR("history native fiat:EUR") : QN_STR("ohlc native fiat:EUR 1h 0"),
+                                  CURSORS[i].from_ms, CURSORS[i].to_ms, true, !history, qn_str_of(CURSORS[i].key)};
+            struct qn_arena *keep = qn_arena_new(4096);
+            const char *uri = qn_arena_printf(keep, "/v1/%s?base=native&quote=fiat:EUR&cursor=%s", history ? "history" : "ohlc",
+                                              qn_cursor_put(keep, &c).p).p;
+            const struct qn_val nil = {.kind = QN_VAL_NIL};
+            enum qn_want want = fixture_get(&f, uri);
+            if (want == QN_WANT_REDIS)
+                want = qn_turn_replies(&f.turn, QN_OK, &nil, 1);
+            assert_int_equal(want, QN_WANT_DONE);
+            assert_problem(&f, 400, "invalid-cursor", "cursor");
+            qn_arena_free(keep);
+        }
+}
+
+/* A clock that ran ahead once put H in the future: what is "closed" then may be running still. */
+static void test_horizon_ahead_of_the_clock_is_stale_and_no_store(void **state QN_UNUSED)
+{
+    for (int ahead = 0; ahead < 2; ahead++) {
+        assert_int_equal(fixture_get(&f, "/v1/price?asset=native"), QN_WANT_REDIS);
+        int64_t h = NOW_MS + 5000 + ahead;
+        reply_hot(hot_of("native", "fiat:USD", h, h, 0).text);
+        assert_true(body_has(ahead ? "\"stale_flag\":true" : "\"stale_flag\":false"));
+        assert_true(ahead == qn_str_eq(f.turn.rs.cache_control, QN_STR("no-store")));
+    }
+}
+
+/* A settled range is not pinned while trades of it wait to be aggregated, or a source is silent. */
+static void test_what_will_change_is_not_pinned(void **state QN_UNUSED)
+{
+    const char *uri = "/v1/ohlc?base=native&quote=fiat:EUR&from=2026-04-20T00:00:00Z&to=2026-04-21T00:00:00Z";
+    CANDLES[0][6] = "t";
+    ohlc(uri, 1);
+    assert_true(qn_str_eq(f.turn.rs.cache_control, QN_STR("public, max-age=5")));
+    CANDLES[0][6] = "f";
+    CANDLES[0][1] = "t";
+    ohlc(uri, 1);
+    assert_true(qn_str_eq(f.turn.rs.cache_control, QN_STR("public, max-age=60")));
+    CANDLES[0][1] = "f";
+    ohlc(uri, 1);
+    assert_true(qn_str_eq(f.turn.rs.cache_control, QN_STR("public, max-age=86400, s-maxage=31536000, immutable")));
+}
+
+/* Open buckets end behind H: the next page must not end there. */
+static void test_open_range_keeps_no_end_in_its_cursor(void **state QN_UNUSED)
+{
+    ohlc("/v1/ohlc?base=crypto:BTC&quote=fiat:EUR&limit=2&include_open=true", 3);
+    const char *next = strstr(f.turn.rs.body.p, "\"next\":\"") + 8;
+    struct qn_arena *keep = qn_arena_new(4096);
+    const char *uri = qn_arena_printf(keep, "/v1/ohlc?base=crypto:BTC&quote=fiat:EUR&limit=2&include_open=true&cursor=%.*s",
+                                      (int)strcspn(next, "\""), next).p;
+    const struct qn_val nil = {.kind = QN_VAL_NIL};
+    assert_int_equal(fixture_get(&f, uri), QN_WANT_REDIS);
+    assert_int_equal(qn_turn_replies(&f.turn, QN_OK, &nil, 1), QN_WANT_ROWS);
+    assert_string_equal(f.turn.query.params[3].p, "1776764260000");
+    assert_null(f.turn.query.params[4].p);
+    qn_arena_free(keep);
 }
 
 static void test_divergence_absent_or_odd_is_unchecked(void **state QN_UNUSED)
@@ -483,6 +561,7 @@ static void test_divergence_absent_or_odd_is_unchecked(void **state QN_UNUSED)
     assert_int_equal(qn_envelope_divergence(QN_STR_NULL, &usd), 0);
     assert_int_equal(qn_envelope_divergence(QN_STR("nonsense"), &usd), 0);
     assert_int_equal(qn_envelope_divergence(QN_STR("[]"), &usd), 0);
+    assert_int_equal(qn_envelope_divergence(QN_STR("{\"fiat:USD\":{\"checked\":\"x\",\"warning\":1}}"), &usd), 0);
     assert_int_equal(qn_envelope_divergence(QN_STR("{\"fiat:EUR\":{\"checked\":true}}"), &usd), 0);
     assert_int_equal(qn_envelope_divergence(QN_STR("{\"fiat:USD\":{\"checked\":true,\"warning\":true}}"), &usd),
                      QN_FLAG_DIVERGENCE_CHECKED | QN_FLAG_DIVERGENCE_WARNING);
@@ -511,6 +590,10 @@ int main(void)
         cmocka_unit_test(test_as_of_is_the_end_of_a_past_range_and_never_beyond_h),
         cmocka_unit_test(test_history_rows_unpriced_trades_and_cursor_of_the_full_key),
         cmocka_unit_test(test_mutated_cursors_are_refused_or_ours),
+        cmocka_unit_test(test_forged_cursors_are_400),
+        cmocka_unit_test(test_horizon_ahead_of_the_clock_is_stale_and_no_store),
+        cmocka_unit_test(test_what_will_change_is_not_pinned),
+        cmocka_unit_test(test_open_range_keeps_no_end_in_its_cursor),
         cmocka_unit_test(test_divergence_absent_or_odd_is_unchecked),
     };
     return cmocka_run_group_tests_name("prices", tests, start, stop);
