@@ -808,3 +808,25 @@ def test_a_correction_reaches_every_price_that_it_touches(store):
     native, xlm, hop = prices()
     assert native == xlm
     assert abs(exact.Fraction(hop) - exact.Fraction(native) * 3 / 2) < exact.Fraction(1, 10 ** 15)  # both truncated
+
+
+def test_the_documented_way_back_from_a_horizon_in_the_future(new_stack):
+    stack = new_stack(clock_offset=0).start()
+    now = int(time.time())
+    stack.ingest(tr.walk(61, "native", tr.USDC, now - 7200, now, 30))
+    subprocess.run(["quoin-aggregator", "--once"], env={**stack.env, "QUOIN_TEST_CLOCK_OFFSET": "604800"}, check=True,
+                   capture_output=True, timeout=60)
+    paths = [f"/v1/price?asset=native&quote={tr.USDC}",
+             f"/v1/ohlc?base=native&quote={tr.USDC}&granularity=1m&from={now - 3600}&to={now + 60}"]
+    for path in paths:
+        answer = stack.get(path)
+        assert answer.json["stale_flag"] is True and answer.headers["cache-control"] == "no-store"
+    with open(f"{ROOT}/docs/operation.md") as f:
+        (recipe,) = [line for line in f if line.startswith("UPDATE progress")]
+    stack.sql(recipe)
+    stack.redis_call("FLUSHDB")
+    stack.aggregate()
+    for path in paths:
+        answer = stack.get(path)
+        assert answer.json["stale_flag"] is False
+        assert now - 70 <= exact.millis(answer.json["as_of"]) // 1000 <= time.time()
