@@ -12,8 +12,8 @@
 static const char intro[] =
     "# Keys\n"
     "\n"
-    "Every Redis key that quoin writes. This page is made from the table in `cachekeys/cachekeys.c` by\n"
-    "`make docs-keys`; don't edit it.\n"
+    "Every Redis key of quoin, those of parts that are still to come included: this version writes `price:`, `vwap:`\n"
+    "and `health:`. This page is made from the table in `cachekeys/cachekeys.c` by `make docs-keys`; don't edit it.\n"
     "\n"
     "A key is fields joined by colons. In a component the bytes `%`, `:`, `/`, `{`, `}`, space, control bytes and all\n"
     "bytes from 0x7F on are written `%XX` with upper-case hex digits, all others as they are:\n"

@@ -16,7 +16,9 @@ static void usage(FILE *out)
     fputs("usage: quoin-indexer --source ndjson [OPTION]... FILE|-\n"
           "Stores trades, one JSON object a line; running it again changes nothing.\n\n"
           "  -s, --source KIND  what the input is: ndjson\n"
-          "  -f, --follow       the input is a source that goes on: candles wait for its progress\n"
+          "  -f, --follow       the input is a source that goes on (a file is read on as it grows): what is closed waits\n"
+          "                     for its newest trade or {\"watermark\": TIME} line. When it falls silent, pairs that only\n"
+          "                     followed sources trade stand still. To load a file, don't use it\n"
           "  -c, --config FILE  the configuration (default: $QUOIN_CONFIG or " QN_SYSCONFDIR "/quoin/quoin.toml)\n"
           "      --check        check the configuration and exit\n"
           "  -q, --quiet        no progress bar, no summary\n"
@@ -77,6 +79,12 @@ int main(int argc, char **argv)
             return QN_EXIT_USAGE;
         }
     }
+    if (source && strcmp(source, "ndjson") != 0)
+        fprintf(stderr, "quoin-indexer: no such kind of source: %s (there is ndjson)\n", source);
+    else if (!check && !source)
+        fputs("quoin-indexer: --source is missing\n", stderr);
+    else if (!check && optind + 1 != argc)
+        fputs("quoin-indexer: one FILE is read, or - for standard input\n", stderr);
     if (!check && (!source || strcmp(source, "ndjson") != 0 || optind + 1 != argc)) {
         usage(stderr);
         return QN_EXIT_USAGE;

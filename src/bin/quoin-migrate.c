@@ -198,7 +198,8 @@ int qn_command_migrate(int argc, char **argv)
     enum qn_err err = qn_pgconn_run_connect(m.pg, NULL, 0, qn_clock_mono_ms() + CONNECT_MS);
     int status;
     if (err) {
-        fprintf(stderr, "quoin migrate: can't connect to Postgres: %s\n", qn_err_name(err));
+        const char *why = qn_pgconn_message(m.pg);
+        fprintf(stderr, "quoin migrate: can't connect to Postgres: %s\n", *why ? why : qn_err_name(err));
         status = QN_EXIT_TEMPFAIL;
     } else {
         status = only_check ? check(&m) : migrate(&m);

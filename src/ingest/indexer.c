@@ -403,12 +403,13 @@ static void read_all(struct indexer *ix)
 /* ---- a run */
 
 /* Tries until it works or the time is up: a store that is starting refuses at first. */
-static enum qn_err connect_within(struct indexer *ix, enum qn_err (*attempt)(void *arg, int64_t deadline), void *arg)
+static enum qn_err connect_within(struct indexer *ix, enum qn_err (*attempt)(void *arg, int64_t deadline), void *arg,
+                                  const struct qn_pgconn *pg)
 {
     int64_t deadline = qn_clock_mono_ms() + CONNECT_MS;
     for (;;) {
         enum qn_err err = attempt(arg, deadline);
-        if (!err || !going(ix) || qn_clock_mono_ms() + RETRY_MS >= deadline)
+        if (!err || !going(ix) || !qn_pg_gone(err, qn_pgconn_sqlstate(pg)) || qn_clock_mono_ms() + RETRY_MS >= deadline)
             return err;
         qn_input_pause(ix->input, RETRY_MS);
     }
@@ -432,7 +433,7 @@ static bool connect_all(struct indexer *ix)
     const char *dsn = ix->config->postgres.direct_dsn;
     ix->control = qn_pgconn_new(ix->base, dsn, "quoin-indexer", 0);
     ix->ids = qn_ids_new(ix->config, ix->control);
-    enum qn_err err = connect_within(ix, connect_control, ix->control);
+    enum qn_err err = connect_within(ix, connect_control, ix->control, ix->control);
     if (err) {
         fail(ix, QN_EXIT_TEMPFAIL, "can't connect to Postgres", qn_pgconn_message(ix->control));
         return false;
@@ -442,9 +443,13 @@ static bool connect_all(struct indexer *ix)
         slot->lane = qn_lane_new(ix->base, dsn, ix->options->follow, on_stored, ix);
         for (size_t k = 0; k < QN_LEN(slot->batches); k++)
             slot->batches[k] = qn_batch_new((size_t)ix->config->indexer.batch);
-        err = connect_within(ix, connect_lane, slot->lane);
+        struct qn_pgconn *pg = qn_lane_conn(slot->lane);
+        err = connect_within(ix, connect_lane, slot->lane, pg);
+        if (err && strcmp(qn_pgconn_sqlstate(pg), "42P01") == 0) {
+            fail(ix, QN_EXIT_INTERNAL, "the database has no schema of quoin's", "run quoin migrate");
+            return false;
+        }
         if (err) {
-            struct qn_pgconn *pg = qn_lane_conn(slot->lane);
             fail(ix, qn_pg_gone(err, qn_pgconn_sqlstate(pg)) ? QN_EXIT_TEMPFAIL : QN_EXIT_INTERNAL,
                  "can't connect to Postgres", qn_pgconn_message(pg));
             return false;

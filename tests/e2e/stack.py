@@ -379,7 +379,8 @@ class Stack:
         shutil.copy(f"{ROOT}/deploy/nginx/nginx.conf", prefix)
         with open(f"{ROOT}/deploy/nginx/quoin.conf") as f:
             text = f.read()
-        for shipped, ours in (("    listen 80;", f"    listen 127.0.0.1:{self.port};"),
+        for shipped, ours in (("    listen 80 default_server;", f"    listen 127.0.0.1:{self.port} default_server;"),
+                              (" /var/log/nginx/quoin-access.log ", " logs/nginx-access.log "),
                               ("unix:/run/quoin/prices.sock", f"unix:{self.pool_socket}")):
             if text.count(shipped) != 1:
                 raise Failure(f"deploy/nginx/quoin.conf: {shipped!r} is there {text.count(shipped)} times")
@@ -387,7 +388,7 @@ class Stack:
         with open(f"{prefix}/quoin.conf", "w") as f:
             f.write(text)
         return ["nginx", "-p", prefix, "-c", f"{prefix}/nginx.conf", "-e", f"{prefix}/logs/nginx-error.log", "-g",
-                "daemon off;" + (" user www-data;" if AS_ROOT else "")]
+                "daemon off;"]
 
     def _nginx_listens(self):
         try:

@@ -186,3 +186,19 @@ def test_exec_and_url_without_a_stack_say_so(new_run):
     assert "quickstart up" in run.call("exec", "true", status=69).stderr
     assert "quickstart up" in run.call("url", status=69).stderr
     assert run.call("status", status=3).stdout.count("not running") == 5
+
+
+def test_workers_that_outlive_nginx_are_ours_to_end(new_run):
+    """A killed master leaves them on the port: `up` repairs, and `down` leaves nobody behind."""
+    run, port = new_run(), free_port()
+    run.call("up", "--no-sample", "--port", str(port))
+    for command in (("up", "--no-sample", "--port", str(port)), ("down",)):
+        master = run.pid("nginx")
+        workers = children(master)
+        assert workers
+        send(master, signal.SIGKILL)
+        wait_until(lambda: not running(master), 10, "the master is gone")
+        run.call(*command)
+        wait_until(lambda: not [pid for pid in workers if running(pid)], 10, "its workers are gone")
+        if command[0] == "up":
+            run.call("status")
