@@ -124,28 +124,6 @@ static int compare_assets(const void *a, const void *b)
     return qn_str_cmp(qn_asset_str(x), qn_asset_str(y));
 }
 
-enum { MAX_FAMILY = 16 };
-
-static const struct qn_asset NATIVE = {QN_ASSET_NATIVE, 6, "native"};
-
-/* Whether a market is native's leg of the hop that any asset's price in the reference quote may take. */
-static bool carries_hops(const struct qn_config *config, const struct qn_price_ask *ask)
-{
-    const struct qn_config_prices *prices = &config->prices;
-    const struct qn_asset *other = qn_asset_same_family(config, &ask->asset, &NATIVE)   ? &ask->quote
-                                   : qn_asset_same_family(config, &ask->quote, &NATIVE) ? &ask->asset
-                                                                                        : NULL;
-    if (!other)
-        return false;
-    if (qn_asset_eq(other, &prices->reference))
-        return true;
-    for (size_t i = 0; i < prices->n_proxies; i++)
-        for (size_t j = 0; qn_asset_eq(&prices->proxies[i].key, &prices->reference) && j < prices->proxies[i].n; j++)
-            if (qn_asset_eq(other, &prices->proxies[i].items[j]))
-                return true;
-    return false;
-}
-
 void qn_warm_pairs(struct qn_warm *w, const int32_t *pairs, size_t n)
 {
     if (n == 0 || w->n == 0 || w->relist)
@@ -154,16 +132,16 @@ void qn_warm_pairs(struct qn_warm *w, const int32_t *pairs, size_t n)
     memcpy(sorted, pairs, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, compare_pairs);
     /* An asset's price is pooled over all of its names. */
-    struct qn_asset *assets = qn_xcalloc(n < w->n ? n : w->n, 2 * MAX_FAMILY * sizeof *assets);
+    struct qn_asset *assets = qn_xcalloc(n < w->n ? n : w->n, 2 * QN_ASSET_MAX_FAMILY * sizeof *assets);
     size_t n_assets = 0;
     bool hops = false;
     for (size_t i = 0; i < w->n; i++) {
         const struct entry *e = &w->entries[i];
         if (e->pair != 0 && bsearch(&e->pair, sorted, n, sizeof *sorted, compare_pairs)) {
             mark(w, i);
-            n_assets += qn_asset_family(w->config, &e->ask.asset, assets + n_assets, MAX_FAMILY);
-            n_assets += qn_asset_family(w->config, &e->ask.quote, assets + n_assets, MAX_FAMILY);
-            hops = hops || carries_hops(w->config, &e->ask);
+            n_assets += qn_asset_family(w->config, &e->ask.asset, assets + n_assets, QN_ASSET_MAX_FAMILY);
+            n_assets += qn_asset_family(w->config, &e->ask.quote, assets + n_assets, QN_ASSET_MAX_FAMILY);
+            hops = hops || qn_price_carries_hops(w->config, &e->ask.asset, &e->ask.quote);
         }
     }
     qsort(assets, n_assets, sizeof *assets, compare_assets);

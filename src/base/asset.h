@@ -12,6 +12,9 @@ struct qn_config;
 
 enum qn_asset_kind { QN_ASSET_NATIVE, QN_ASSET_CLASSIC, QN_ASSET_CONTRACT, QN_ASSET_FIAT, QN_ASSET_CRYPTO };
 
+/* More names than one asset has: room for qn_asset_family. */
+enum { QN_ASSET_MAX_FAMILY = 16 };
+
 /* 12 of code, 1 of hyphen, 56 of issuer, NUL. */
 enum { QN_ASSET_MAX = 72 };
 

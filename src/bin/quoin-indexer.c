@@ -79,13 +79,12 @@ int main(int argc, char **argv)
             return QN_EXIT_USAGE;
         }
     }
-    if (source && strcmp(source, "ndjson") != 0)
-        fprintf(stderr, "quoin-indexer: no such kind of source: %s (there is ndjson)\n", source);
-    else if (!check && !source)
-        fputs("quoin-indexer: --source is missing\n", stderr);
-    else if (!check && optind + 1 != argc)
-        fputs("quoin-indexer: one FILE is read, or - for standard input\n", stderr);
-    if (!check && (!source || strcmp(source, "ndjson") != 0 || optind + 1 != argc)) {
+    const char *wrong = !source                        ? "--source is missing"
+                        : strcmp(source, "ndjson") != 0 ? "no such kind of source: there is ndjson"
+                        : optind + 1 != argc            ? "one FILE is read, or - for standard input"
+                                                        : NULL;
+    if (!check && wrong) {
+        fprintf(stderr, "quoin-indexer: %s\n", wrong);
         usage(stderr);
         return QN_EXIT_USAGE;
     }

@@ -17,7 +17,9 @@ static const struct path {
     enum group second; /* = own: no hop */
 } PATHS[] = {{DIRECT, DIRECT}, {STAND_INS, STAND_INS}, {HOP_OWN, HOP_NATIVE}, {HOP2_OWN, HOP2_NATIVE}};
 
-enum { MAX_FAMILY = 16, COLUMNS = 19 };
+enum { COLUMNS = 19 };
+
+static const struct qn_asset NATIVE = {QN_ASSET_NATIVE, 6, "native"};
 
 /* The legs' parameters, as six parallel arrays. */
 struct legs {
@@ -79,10 +81,9 @@ static void add_ask(const struct qn_config *config, struct legs *l, size_t i, co
         add_leg(config, l, i, DIRECT, &ask->asset, &ask->quote);
         return;
     }
-    static const struct qn_asset NATIVE = {QN_ASSET_NATIVE, 6, "native"};
-    struct qn_asset own[MAX_FAMILY], native[MAX_FAMILY];
-    size_t n_own = qn_asset_family(config, &ask->asset, own, MAX_FAMILY);
-    size_t n_native = qn_asset_family(config, &NATIVE, native, MAX_FAMILY);
+    struct qn_asset own[QN_ASSET_MAX_FAMILY], native[QN_ASSET_MAX_FAMILY];
+    size_t n_own = qn_asset_family(config, &ask->asset, own, QN_ASSET_MAX_FAMILY);
+    size_t n_native = qn_asset_family(config, &NATIVE, native, QN_ASSET_MAX_FAMILY);
     const struct qn_config_assets *proxies = stand_ins_of(config, &ask->quote);
     add_pool(config, l, i, DIRECT, own, n_own, &ask->quote, 1);
     for (size_t p = 0; proxies && p < proxies->n; p++)
@@ -98,6 +99,20 @@ static void add_ask(const struct qn_config *config, struct legs *l, size_t i, co
         return;
     add_pool(config, l, i, HOP2_OWN, own, n_own, native, n_native);
     add_pool(config, l, i, HOP2_NATIVE, native, n_native, proxies->items, proxies->n);
+}
+
+bool qn_price_carries_hops(const struct qn_config *config, const struct qn_asset *base, const struct qn_asset *quote)
+{
+    const struct qn_asset *reference = &config->prices.reference;
+    bool native_base = qn_asset_same_family(config, base, &NATIVE);
+    if (!native_base && !qn_asset_same_family(config, quote, &NATIVE))
+        return false;
+    const struct qn_asset *other = native_base ? quote : base;
+    const struct qn_config_assets *proxies = stand_ins_of(config, reference);
+    for (size_t i = 0; proxies && i < proxies->n; i++)
+        if (qn_asset_eq(other, &proxies->items[i]))
+            return true;
+    return qn_asset_eq(other, reference);
 }
 
 static struct qn_str close_array(struct qn_buf *b)

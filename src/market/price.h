@@ -27,6 +27,8 @@ struct qn_price_answer {
 /* The query for n asks times nw windows (seconds); its parameters are in arena. */
 struct qn_query qn_price_query(const struct qn_config *config, struct qn_arena *arena, const struct qn_price_ask *asks,
                                size_t n, const int *windows, size_t nw);
+/* Whether this market is native's leg of the hop in the reference quote: any asset's price there may depend on it. */
+bool qn_price_carries_hops(const struct qn_config *config, const struct qn_asset *base, const struct qn_asset *quote);
 /* Reads its rows: out[ask * nw + window], an array in arena. QN_ECORRUPT: rows that are not of that query. */
 QN_MUST enum qn_err qn_price_answers(struct qn_arena *arena,
                                      const struct qn_price_ask *asks, size_t n, const int *windows, size_t nw,

@@ -50,8 +50,7 @@ static const char PRICE[] =
 /* What a range of one market needs besides its rows, over m (the market, if it is known), k (H and the range) and v (what
  * was ingested: a file's trades widened to UTC days, a followed source's until H). $1, $2 the stored base and quote.
  * Columns: H, a followed source is silent, from, to, coverage from and to (not clipped), trades of the range (or a little
- * behind it) wait to be aggregated. One row at least comes back: the
- * range's own columns are null where it is empty. */
+ * behind it) wait to be aggregated. One row at least comes back: the range's own columns are null where it is empty. */
 #define RANGE_HEAD(from, to, default_from) \
     "WITH m AS MATERIALIZED (SELECT p.id, horizon(p.id) AS h FROM pairs p" \
     " JOIN assets b ON b.id = p.base JOIN assets q ON q.id = p.quote WHERE b.canonical = $1 AND q.canonical = $2" \

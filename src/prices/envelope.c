@@ -45,7 +45,7 @@ unsigned qn_envelope_divergence(struct qn_str text, const struct qn_asset *quote
     struct json_object *o = NULL, *per_quote;
     const char *why;
     unsigned flags = 0;
-    if (!text.p)
+    if (text.n == 0) /* nearly always: no reader is made for it */
         return 0;
     struct qn_json_reader *reader = qn_json_reader_new();
     if (qn_json_read(reader, text, &o, &why) == QN_OK && json_object_is_type(o, json_type_object) &&

@@ -22,7 +22,7 @@ struct qn_envelope {
  * more than the grace: then somebody's clock is wrong, and what is called closed may not be. */
 unsigned qn_envelope_stale(const struct qn_turn *turn, int64_t h_ms);
 
-/* The bits that div:<asset> adds for this quote: text is the key's value, p == NULL when it isn't there. A value that is
+/* The bits that div:<asset> adds for this quote: text is the key's value, empty when it isn't there. A value that is
  * not of the contract's form counts as absent. */
 unsigned qn_envelope_divergence(struct qn_str text, const struct qn_asset *quote);
 

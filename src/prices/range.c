@@ -54,6 +54,11 @@ struct qn_str qn_range_param(struct qn_arena *arena, bool has, int64_t ms)
     return has ? qn_arena_printf(arena, "%lld", (long long)ms) : QN_STR_NULL;
 }
 
+static bool read_ms(struct qn_str s, int64_t *out)
+{
+    return qn_str_i64(s, INT64_MAX, out) == QN_OK;
+}
+
 static bool is_true(struct qn_str s)
 {
     return s.n == 1 && s.p[0] == 't';
@@ -68,14 +73,14 @@ enum qn_err qn_range_read(const struct qn_rows *rows, size_t ncols, const struct
     *head = (struct qn_range_head){.reduced = is_true(c[1]), .pending = is_true(c[6])};
     if (!c[0].p)
         return QN_MISS;
-    if (qn_str_i64(c[0], INT64_MAX, &head->h_ms) != QN_OK || qn_str_i64(c[2], INT64_MAX, &head->from_ms) != QN_OK || qn_str_i64(c[3], INT64_MAX, &head->to_ms) != QN_OK)
+    if (!read_ms(c[0], &head->h_ms) || !read_ms(c[2], &head->from_ms) || !read_ms(c[3], &head->to_ms))
         return QN_ECORRUPT;
     if (range->has_from)
         head->from_ms = range->from_ms;
     if (range->has_to)
         head->to_ms = range->to_ms;
     if (c[4].p && c[5].p) {
-        if (qn_str_i64(c[4], INT64_MAX, &head->since_ms) != QN_OK || qn_str_i64(c[5], INT64_MAX, &head->till_ms) != QN_OK)
+        if (!read_ms(c[4], &head->since_ms) || !read_ms(c[5], &head->till_ms))
             return QN_ECORRUPT;
         head->since_ms = head->since_ms > head->from_ms ? head->since_ms : head->from_ms;
         head->till_ms = head->till_ms < head->to_ms ? head->till_ms : head->to_ms;

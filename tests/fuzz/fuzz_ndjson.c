@@ -43,6 +43,16 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
     struct json_object *o;
     if (qn_json_read(json, text, &o, &why))
         abort();
+    /* and it says the same, whichever of the two readers took it */
+    const struct {
+        const char *name;
+        struct qn_str value;
+    } members[] = {{"id", line.trade.id}, {"source", line.trade.source}, {"base", line.base}, {"quote", line.quote}};
+    for (size_t i = 0; line.kind == QN_NDJSON_TRADE && i < QN_LEN(members); i++) {
+        struct qn_str value;
+        if (qn_json_get_str(o, members[i].name, &value) || !qn_str_eq(value, members[i].value))
+            abort();
+    }
     json_object_put(o);
     if (line.kind != QN_NDJSON_TRADE)
         return 0;
